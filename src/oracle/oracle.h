@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The operators in plain C on host memory, written from the contract alone. Chains are interpreted
+ * stage by stage from their text (KILN_TEXT_CHAIN); other operators have one file each.
+ *
+ * Chain text, one stage a line, arguments in this order, absent optional ones left out:
+ *   load x
+ *   swiglu clamp=swiglu_clamp_value
+ *   round to=bf16
+ *   quantize to=e4m3 rows=128 cols=1 round_sf=0 layout=row_major clamp_min=sf_clamp_min
+ *   transpose
+ *   store data=out sf=out_sf
+ * layout is row_major, col_major or packed_ue8m0.
+ */
+#ifndef KILN_ORACLE_ORACLE_H
+#define KILN_ORACLE_ORACLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/kiln.h>
+
+struct kn_oracle_tensor {
+  const char *name;
+  bool present;
+  kiln_role role;
+  kiln_tensor tensor; /* data is host memory; size_bytes is the buffer's size, padding included */
+};
+
+struct kn_oracle_scalar {
+  const char *name;
+  bool present;
+  double value;
+};
+
+struct kn_oracle_case {
+  const char *op;
+  const char *chain; /* "" where the operator is no chain */
+  struct kn_oracle_tensor *tensors;
+  size_t num_tensors;
+  const struct kn_oracle_scalar *scalars;
+  size_t num_scalars;
+  const kiln_param *params;
+  size_t num_params;
+};
+
+/* Computes the outputs into their tensors' memory. KILN_E_UNSUPPORTED for an unknown operator or
+   stage, KILN_E_ARGUMENT for a case that the contract excludes. */
+kiln_status kn_oracle_run(const struct kn_oracle_case *c);
+
+struct kn_oracle_report {
+  uint64_t compared; /* elements looked at, sf and padding included */
+  uint64_t failed;
+  char first[256]; /* "out[3, 17]: 0x7e, want 0x7d"; "" if none failed */
+};
+
+/* Compares the outputs that lie in the case's tensors with what they must be: to the bit, or where
+   the contract names a tolerance (expf, ...) within it, codes given the sf that was written. Bytes
+   of a row beyond the matrix must still hold `poison`. */
+kiln_status kn_oracle_check(const struct kn_oracle_case *c, uint8_t poison,
+                            struct kn_oracle_report *report);
+
+/* Kinds of input data. */
+enum kn_fill {
+  KN_FILL_NORMAL = 0, /* normal with scales that vary by block */
+  KN_FILL_EDGES,      /* zero blocks, NaN, infinities, subnormals, ties, format maxima, tiny and
+                         huge amax, mixed with normal data */
+  KN_NUM_FILLS
+};
+/* Fills an input tensor, deterministically from `seed`. */
+void kn_oracle_fill(const kiln_tensor *tensor, enum kn_fill kind, uint64_t seed);
+
+/* Conversions of contract 0, exposed for the vectors. Codes in the low bits. */
+uint32_t kn_oracle_encode(kiln_dtype dtype, float value);
+float kn_oracle_decode(kiln_dtype dtype, uint32_t code);
+
+struct kn_oracle_scale {
+  float sf, sf_inv;
+  int ue8m0; /* the exponent byte of a rounded sf, -1 if not rounded */
+};
+/* The scale of a block from its amax (NaN already left out). clamp_min < 0: the format's own. */
+struct kn_oracle_scale kn_oracle_scale(kiln_dtype fmt, float amax, bool round_sf, float clamp_min);
+
+#endif
