@@ -318,11 +318,15 @@ KILN_API const char *kiln_operator_name(const kiln *k, size_t index);
 
 /* What can be asked of an operator or a kernel as text. */
 typedef enum kiln_text {
-  KILN_TEXT_SPEC = 1,   /* the operator as JSON: params, scalars, tensors, require, chain or
-                           template, tile, tune, examples, file */
-  KILN_TEXT_KERNEL = 2, /* the kernel as JSON: target, key, origin, compile_ms, params, functions
-                           with registers, spills, shared memory, steps and variants */
-  KILN_TEXT_CHAIN = 3   /* one resolved stage a line; empty where the operator is no chain */
+  KILN_TEXT_SPEC = 1,    /* the operator as JSON: params, scalars, tensors, require, chain or
+                            template, tile, tune, examples, file */
+  KILN_TEXT_KERNEL = 2,  /* the kernel as JSON: target, key, origin, compile_ms, params, functions
+                            with registers, spills, shared memory, steps and variants */
+  KILN_TEXT_CHAIN = 3,   /* one resolved stage a line; empty where the operator is no chain */
+  KILN_TEXT_CONTEXT = 4, /* the context as JSON: target, device, nvrtc, cache_root; null for what
+                            there is not, with the reason in device_error or nvrtc_error */
+  KILN_TEXT_CACHE = 5    /* the cache's entries as JSON, each with path, target, key, nvrtc_id,
+                            bytes, valid, key_text and facts */
 } kiln_text;
 
 /* KILN_TEXT_SPEC of operator `op`; released by kiln_free. */
@@ -330,6 +334,11 @@ KILN_API kiln_status kiln_operator_text(const kiln *k, const char *op, kiln_text
                                         char **out_text);
 /* KILN_TEXT_KERNEL or KILN_TEXT_CHAIN of `kernel`; released by kiln_free. */
 KILN_API kiln_status kiln_kernel_text(const kiln_kernel *kernel, kiln_text what, char **out_text);
+
+/* KILN_TEXT_CONTEXT or KILN_TEXT_CACHE of `k`; released by kiln_free. The former looks for NVRTC,
+   the latter reads every entry, so both take a while. KILN_E_IO where a cache root cannot be read.
+ */
+KILN_API kiln_status kiln_context_text(kiln *k, kiln_text what, char **out_text);
 
 /* How often a context has done what. */
 typedef struct kiln_stats {
