@@ -152,6 +152,10 @@ const char *kn_cache_root(const struct kn_cache *cache) {
   return cache->has_writable && !cache->read_only ? cache->roots[0] : NULL;
 }
 
+const char *kn_cache_nth_root(const struct kn_cache *cache, size_t index) {
+  return index < cache->num_roots ? cache->roots[index] : NULL;
+}
+
 void kn_cache_get_counters(const struct kn_cache *cache, kn_cache_counters *out) {
   *out = (kn_cache_counters){.hits = atomic_load(&cache->hits),
                              .misses = atomic_load(&cache->misses),

@@ -68,6 +68,8 @@ bool kn_cache_store(struct kn_cache *cache, const char *target, const struct kn_
 void kn_cache_get_counters(const struct kn_cache *cache, kn_cache_counters *out);
 /* The writable root, or NULL. */
 const char *kn_cache_root(const struct kn_cache *cache);
+/* Root `index` in the order of lookup, NULL beyond the last. */
+const char *kn_cache_nth_root(const struct kn_cache *cache, size_t index);
 
 /* For `kiln cache stats` and `list`: visits every entry file of the roots. */
 typedef struct kn_entry_info {
@@ -78,5 +80,8 @@ typedef struct kn_entry_info {
 } kn_entry_info;
 kiln_status kn_cache_each(struct kn_cache *cache,
                           kiln_status (*visit)(const kn_entry_info *info, void *user), void *user);
+
+/* What KILN_TEXT_CACHE gives: appends {"roots": [..], "rejected_roots": n, "entries": [..]}. */
+kiln_status kn_cache_json(struct kn_cache *cache, struct kn_text *out);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "cli/options.h"
 
-static cJSON *parse(char *text) {
+cJSON *cli_json_parse(char *text) {
   cJSON *root = cJSON_Parse(text);
   kiln_free(text);
   if (!root) (void)cli_fail("the library gave JSON that does not parse, or memory ran out");
@@ -21,7 +21,7 @@ cJSON *cli_json_operator(const kiln *k, const char *op) {
     (void)cli_fail_last();
     return NULL;
   }
-  return parse(text);
+  return cli_json_parse(text);
 }
 
 cJSON *cli_json_kernel(const kiln_kernel *kernel) {
@@ -30,7 +30,7 @@ cJSON *cli_json_kernel(const kiln_kernel *kernel) {
     (void)cli_fail_last();
     return NULL;
   }
-  return parse(text);
+  return cli_json_parse(text);
 }
 
 const char *cli_json_string(const cJSON *object, const char *name) {
@@ -102,6 +102,26 @@ void cli_params_title(const char *op, const struct cli_params *params, char *out
                    params->items[i].value);
     used += strlen(out + used);
   }
+}
+
+void cli_json_resources(const cJSON *kernel, struct cli_resources *out) {
+  const cJSON *item;
+  int dynamic_bytes = 0;
+
+  *out = (struct cli_resources){0, 0, 0};
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(kernel, "functions")) {
+    const int registers = (int)cli_json_number(item, "registers");
+    const int spill_bytes = (int)cli_json_number(item, "spill_bytes");
+    const int shared_bytes = (int)cli_json_number(item, "shared_bytes");
+    if (registers > out->registers) out->registers = registers;
+    if (spill_bytes > out->spill_bytes) out->spill_bytes = spill_bytes;
+    if (shared_bytes > out->shared_bytes) out->shared_bytes = shared_bytes;
+  }
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(kernel, "steps")) {
+    const int shared_bytes = (int)cli_json_number(item, "shared_bytes");
+    if (shared_bytes > dynamic_bytes) dynamic_bytes = shared_bytes;
+  }
+  out->shared_bytes += dynamic_bytes;
 }
 
 int cli_json_finish(cJSON *root, int code) {

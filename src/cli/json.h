@@ -9,6 +9,8 @@
 #include <cJSON.h>
 #include <kiln/kiln.h>
 
+/* Parses and kiln_frees a text of the library; NULL after a message. */
+cJSON *cli_json_parse(char *text);
 /* KILN_TEXT_SPEC of an operator, parsed; NULL after a message. */
 cJSON *cli_json_operator(const kiln *k, const char *op);
 /* KILN_TEXT_KERNEL of a kernel, parsed; NULL after a message. */
@@ -31,6 +33,15 @@ bool cli_params_read(const cJSON *object, struct cli_params *out);
 void cli_params_release(struct cli_params *params);
 /* "OP name=value .." */
 void cli_params_title(const char *op, const struct cli_params *params, char *out, size_t capacity);
+
+/* The most that any function of a kernel (KILN_TEXT_KERNEL) takes. */
+struct cli_resources {
+  int registers, spill_bytes, shared_bytes;
+};
+void cli_json_resources(const cJSON *kernel, struct cli_resources *out);
+
+/* Prints KILN_TEXT_KERNEL for people. */
+void cli_print_kernel(const cJSON *kernel);
 
 /* Prints `root` on stdout, frees it, and returns `code`, or CLI_FAILED when out of memory. */
 int cli_json_finish(cJSON *root, int code);

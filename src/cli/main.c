@@ -6,8 +6,7 @@
 #include "cli/options.h"
 
 static const struct cli_command *const commands[] = {
-    &cli_list,
-    &cli_emit,
+    &cli_list, &cli_show, &cli_check, &cli_emit, &cli_build, &cli_prewarm, &cli_cache, &cli_doctor,
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -346,6 +346,23 @@ kiln *cli_open_to_look(const struct cli_options *options) {
   return NULL;
 }
 
+bool cli_default_archs(struct cli_options *options) {
+  kiln *k;
+  size_t i;
+  if (options->num_archs > 0) return true;
+  k = cli_open(options, NULL, KILN_NO_CACHE);
+  if (!k) {
+    (void)cli_fail("give the targets with --arch where there is no GPU");
+    return false;
+  }
+  for (i = 0; cli_targets[i]; i++) {
+    if (strcmp(cli_targets[i], kiln_arch(k)) == 0)
+      options->archs[options->num_archs++] = cli_targets[i];
+  }
+  kiln_close(k);
+  return options->num_archs > 0;
+}
+
 kiln_request cli_request(const struct cli_options *options) {
   kiln_request request;
   kiln_request_init(&request);

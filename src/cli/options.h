@@ -95,6 +95,8 @@ kiln *cli_open(const struct cli_options *options, const char *arch, uint32_t fla
 /* The first of --arch, or that of the device, or sm_90a where there is no device: for what only
    looks. */
 kiln *cli_open_to_look(const struct cli_options *options);
+/* Sets --arch, if it was not given, to the device's target. False after a message. */
+bool cli_default_archs(struct cli_options *options);
 /* The request on the command line: the first operand and all params. */
 kiln_request cli_request(const struct cli_options *options);
 

@@ -663,6 +663,29 @@ static void every_entry_is_visited(void **state) {
   kn_cache_close(cache);
 }
 
+static void the_cache_is_told_as_json(void **state) {
+  struct kn_cache *cache = open_cache(root);
+  struct kn_key a = make_key("one");
+  struct kn_text json = {0}, want = {0};
+  struct stat info;
+  (void)state;
+  assert_true(store(cache, &a));
+  assert_int_equal(stat(entry_path(&a), &info), 0);
+  assert_int_equal(kn_cache_json(cache, &json), KILN_OK);
+  kn_text_printf(&want,
+                 "{\"roots\": [\"%s\"], \"rejected_roots\": 0, \"entries\": [{\"path\": \"%s\", "
+                 "\"target\": \"sm_90a\", \"key\": \"%s\", \"nvrtc_id\": \"00112233\", "
+                 "\"bytes\": %lld, \"valid\": true, "
+                 "\"key_text\": \"kiln-key 1\\ntarget 6:sm_90a\\nsource 3:one\\n\", "
+                 "\"facts\": {\"registers\": 32}}]}",
+                 root, entry_path(&a), a.hex, (long long)info.st_size);
+  assert_string_equal(json.data, want.data);
+  kn_text_release(&json);
+  kn_text_release(&want);
+  kn_key_release(&a);
+  kn_cache_close(cache);
+}
+
 #define CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -686,6 +709,7 @@ int main(void) {
       CACHE_TEST(a_failed_store_leaves_nothing),
       CACHE_TEST(racing_writers_agree),
       CACHE_TEST(every_entry_is_visited),
+      CACHE_TEST(the_cache_is_told_as_json),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
