@@ -50,11 +50,15 @@ static bool takes(const struct cli_command *command, const struct shared_option 
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-static void print_option(const char *name, const char *argument, const char *help) {
+static void print_option(int letter, const char *name, const char *argument, const char *help) {
   char left[64];
   (void)snprintf(left, sizeof left, "--%s%s%s", name, argument ? " " : "",
                  argument ? argument : "");
-  printf("  %-20s  %s\n", left, help);
+  if (letter) {
+    printf("  -%c, %-18s  %s\n", letter, left, help);
+  } else {
+    printf("      %-18s  %s\n", left, help);
+  }
 }
 
 void cli_print_help(const struct cli_command *command) {
@@ -66,11 +70,13 @@ void cli_print_help(const struct cli_command *command) {
   if (command->help) printf("\n%s", command->help);
   printf("\noptions:\n");
   for (own = command->own; own && own->name; own++) {
-    print_option(own->name, own->argument, own->help);
+    print_option(0, own->name, own->argument, own->help);
   }
   for (i = 0; i < NUM_SHARED; i++) {
     const struct shared_option *option = &shared_options[i];
-    if (takes(command, option)) print_option(option->name, option->argument, option->help);
+    if (!takes(command, option)) continue;
+    print_option(option->value < OPT_ARCH ? option->value : 0, option->name, option->argument,
+                 option->help);
   }
 }
 
@@ -240,6 +246,20 @@ static int take_operands(struct cli_options *out, int argc, char **argv) {
   return CLI_DONE;
 }
 
+/* `optopt` is the letter of an unknown short option, 0 for an unknown long one. */
+static int unknown_option(const struct cli_options *out, const struct option *longs, int num_longs,
+                          const char *given) {
+  const char *names[NUM_SHARED + CLI_MAX_OWN];
+  const char *near;
+  int i;
+
+  if (optopt > 0 && optopt < OPT_ARCH) return cli_usage(out, "unknown option '-%c'", optopt);
+  for (i = 0; i < num_longs; i++) names[i] = longs[i].name;
+  near = cli_nearest(given + 2, names, (size_t)num_longs);
+  return cli_usage(out, "unknown or ambiguous option '%s'%s%s%s", given,
+                   near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
+}
+
 int cli_parse(const struct cli_command *command, int argc, char **argv, struct cli_options *out,
               bool *out_help) {
   struct option longs[NUM_SHARED + CLI_MAX_OWN + 1] = {0};
@@ -267,9 +287,7 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, struct c
     if (value == ':') {
       status = cli_usage(out, "option '%s' needs a value", argv[optind - 1]);
     } else if (value == '?') {
-      const char *given = optopt && optopt < 256 ? NULL : argv[optind > at ? optind - 1 : at];
-      status = given ? cli_usage(out, "unknown or ambiguous option '%s'", given)
-                     : cli_usage(out, "unknown option '-%c'", optopt);
+      status = unknown_option(out, longs, num_longs, argv[optind > at ? optind - 1 : at]);
     } else {
       status = take_option(out, value, optarg, out_help);
     }
