@@ -8,7 +8,7 @@
 static const struct cli_command *const commands[] = {
     &cli_list, &cli_show, &cli_check, &cli_emit, &cli_build, &cli_prewarm, &cli_cache, &cli_doctor,
 };
-enum { NUM_COMMANDS = sizeof commands / sizeof *commands };
+enum { NUM_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_overview(FILE *out) {
   int i;
