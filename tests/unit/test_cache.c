@@ -461,6 +461,32 @@ static void a_root_that_cannot_be_written_is_told_once(void **state) {
   kn_cache_close(cache);
 }
 
+/* As a user without privileges, since root may write everywhere. */
+static void a_root_without_permission_is_no_fault_of_the_kernel(void **state) {
+  struct kn_key key = make_key("one");
+  int status;
+  pid_t pid;
+  (void)state;
+  pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    struct kn_cache *cache;
+    if (geteuid() == 0 && (chown(root, 65534, 65534) != 0 || setuid(65534) != 0)) _exit(1);
+    cache = open_cache(root);
+    if (!store(cache, &key) || chmod(root, 0) != 0) _exit(2);
+    if (load(cache, &key, id, false) || load(cache, &key, NULL, false)) _exit(3);
+    if (store(cache, &key)) _exit(4);
+    if (counters(cache).store_failures != 1 || !strstr(log_lines.data, "Permission denied")) {
+      _exit(5);
+    }
+    if (chmod(root, 0500) != 0 || !load(cache, &key, id, true)) _exit(6);
+    _exit(0);
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+  kn_key_release(&key);
+}
+
 static void the_first_root_is_written_all_are_read(void **state) {
   struct kn_cache *cache;
   struct kn_key key = make_key("one"), other = make_key("two");
@@ -702,6 +728,7 @@ int main(void) {
       CACHE_TEST(odd_things_in_an_entrys_place_are_misses),
       CACHE_TEST(unsafe_roots_are_refused),
       CACHE_TEST(a_root_that_cannot_be_written_is_told_once),
+      CACHE_TEST(a_root_without_permission_is_no_fault_of_the_kernel),
       CACHE_TEST(the_first_root_is_written_all_are_read),
       CACHE_TEST(roots_come_from_the_environment),
       CACHE_TEST(a_read_only_cache_writes_nothing),
