@@ -19,7 +19,7 @@ enum {
 /* An argument of a launch: fits nothing but a stage's value. */
 enum { VALUE_ARGUMENT = 0 };
 
-enum { MAX_DIMS = 16, MAX_KNOWN = 3 * KN_SPEC_MAX_ENTRIES + MAX_DIMS + 1 };
+enum { MAX_DIMS = 16, MAX_KNOWN = 4 * KN_SPEC_MAX_ENTRIES + MAX_DIMS + 1 + KN_NUM_DTYPES };
 
 struct checker {
   struct kn_spec *spec;
@@ -70,7 +70,7 @@ static const char *type_name(int type) {
 static kiln_status unknown_name(const struct checker *c, const struct kn_expr *expr,
                                 const struct place *place) {
   const struct kn_spec *spec = c->spec;
-  const char *known[MAX_KNOWN];
+  const char *known[MAX_KNOWN], *listed;
   size_t count = 0;
 
   for (size_t i = 0; i < spec->num_params; i++) known[count++] = spec->params[i].name;
@@ -84,10 +84,18 @@ static kiln_status unknown_name(const struct checker *c, const struct kn_expr *e
   for (size_t i = 0; i < spec->num_scalars && (place->scope & WITH_ARGS); i++) {
     known[count++] = spec->scalars[i].name;
   }
-  return kn_fail_mark(expr->mark, "%s names '%s'%s; known here are %s%sdtypes", place->what,
+  known[count] = "dtypes";
+  listed = kn_spell(c->reader.arena, known, count + 1);
+  for (size_t i = 0; i < KN_NUM_DTYPES; i++) known[count++] = kn_dtype_words[i];
+  for (size_t i = 0; i < spec->num_params; i++) {
+    const struct kn_param_spec *param = &spec->params[i];
+    for (size_t k = 0; param->type == KN_VALUE_WORD && k < param->num_one_of; k++) {
+      if (count < MAX_KNOWN) known[count++] = param->one_of[k]->constant.word;
+    }
+  }
+  return kn_fail_mark(expr->mark, "%s names '%s'%s; known here are %s", place->what,
                       kn_shown(c->reader.arena, expr->name),
-                      kn_suggest(c->reader.arena, expr->name, known, count),
-                      kn_spell(c->reader.arena, known, count), count ? ", and " : "");
+                      kn_suggest(c->reader.arena, expr->name, known, count), listed);
 }
 
 static kiln_status not_here(const struct kn_expr *expr, const struct place *place,
@@ -377,12 +385,78 @@ static bool is_revealed(const struct kn_spec *spec, const char *name) {
   return false;
 }
 
+struct mentions {
+  const char *name;
+  size_t count;
+};
+
+static void count_mention(void *user, const char *name, struct kn_mark mark) {
+  struct mentions *mentions = user;
+  (void)mark;
+  mentions->count += strcmp(name, mentions->name) == 0;
+}
+
+static size_t count_mentions(const struct kn_spec *spec, const char *name) {
+  struct mentions mentions = {.name = name};
+  for (size_t i = 0; i < spec->num_tensors; i++) {
+    const struct kn_tensor_spec *tensor = &spec->tensors[i];
+    for (int axis = 0; axis < tensor->rank; axis++) {
+      kn_expr_each_name(tensor->shape[axis], count_mention, &mentions);
+      if (tensor->strides[axis]) {
+        kn_expr_each_name(tensor->strides[axis], count_mention, &mentions);
+      }
+    }
+  }
+  for (size_t i = 0; i < spec->num_steps; i++) {
+    kn_expr_each_name(spec->steps[i].grid, count_mention, &mentions);
+  }
+  if (spec->workspace) kn_expr_each_name(spec->workspace, count_mention, &mentions);
+  if (spec->bytes) kn_expr_each_name(spec->bytes, count_mention, &mentions);
+  return mentions.count;
+}
+
+static bool is_letter(char c) {
+  return c >= 'a' && c <= 'z';
+}
+
+/* Whether a letter more or less, or two that swapped places, turn a into b. */
+static bool is_slip(const char *a, const char *b) {
+  const size_t a_length = strlen(a), b_length = strlen(b);
+  size_t same = 0;
+
+  if (a_length > b_length) return is_slip(b, a);
+  if (a_length < 5) return false;
+  while (same < a_length && a[same] == b[same]) same++;
+  if (b_length == a_length + 1) return is_letter(b[same]) && strcmp(a + same, b + same + 1) == 0;
+  return a_length == b_length && same + 1 < a_length && a[same] == b[same + 1] &&
+         a[same + 1] == b[same] && strcmp(a + same + 2, b + same + 2) == 0;
+}
+
+/* A misspelt param in a shape would be a run-time size of its own. */
+static kiln_status check_slip(const struct checker *c, size_t dim) {
+  const struct kn_spec *spec = c->spec;
+  const char *name = c->dims[dim], *meant = NULL;
+
+  if (count_mentions(spec, name) != 1) return KILN_OK;
+  for (size_t i = 0; i < spec->num_params; i++) {
+    if (is_slip(name, spec->params[i].name)) meant = spec->params[i].name;
+  }
+  for (size_t i = 0; i < c->num_dims; i++) {
+    if (is_slip(name, c->dims[i])) meant = c->dims[i];
+  }
+  if (!meant) return KILN_OK;
+  return kn_fail_mark(c->dim_marks[dim], "only this shape names '%s' (did you mean '%s'?)", name,
+                      meant);
+}
+
 static kiln_status check_tensors(const struct checker *c) {
   for (size_t i = 0; i < c->spec->num_tensors; i++) {
     const kiln_status status = check_tensor(c, &c->spec->tensors[i]);
     if (status != KILN_OK) return status;
   }
   for (size_t i = 0; i < c->num_dims; i++) {
+    const kiln_status status = check_slip(c, i);
+    if (status != KILN_OK) return status;
     if (is_revealed(c->spec, c->dims[i])) continue;
     return kn_fail_mark(c->dim_marks[i],
                         "no shape gives '%s' away: one must have it as it is or as a multiple",
@@ -513,15 +587,29 @@ static kiln_status check_assignment(const struct checker *c, const struct kn_ass
     allowed = kn_param_allowed(c->reader.arena, param);
   } else if (strncmp(a->name, "tile.", 5) == 0 && is_tile(c->spec, a->name + 5)) {
     if (kn_parse_int(a->value, &number) && number >= 0) return KILN_OK;
-    allowed = "an integer of at least 0";
+    allowed = "allowed is an integer of at least 0";
   } else if (strncmp(a->name, "present.", 8) == 0 && is_optional(c->spec, a->name + 8)) {
     if (strcmp(a->value, "true") == 0 || strcmp(a->value, "false") == 0) return KILN_OK;
-    allowed = "true and false";
+    allowed = "allowed are true and false";
   } else {
     return unknown_assignment(c, a);
   }
-  return kn_fail_mark(a->mark, "an example's %s is '%s'; allowed: %s", a->name,
+  return kn_fail_mark(a->mark, "an example's %s is '%s'; %s", a->name,
                       kn_shown(c->reader.arena, a->value), allowed);
+}
+
+/* The first param without a default that the example leaves open, or NULL. */
+static const char *missing_param(const struct kn_spec *spec,
+                                 const struct kn_example_spec *example) {
+  for (size_t i = 0; i < spec->num_params; i++) {
+    const struct kn_param_spec *param = &spec->params[i];
+    bool is_given = param->has_default;
+    for (size_t k = 0; k < example->num_values; k++) {
+      is_given = is_given || strcmp(example->values[k].name, param->name) == 0;
+    }
+    if (!is_given) return param->name;
+  }
+  return NULL;
 }
 
 static kiln_status check_examples(const struct checker *c) {
@@ -530,6 +618,10 @@ static kiln_status check_examples(const struct checker *c) {
     for (size_t k = 0; k < example->num_values; k++) {
       const kiln_status status = check_assignment(c, &example->values[k]);
       if (status != KILN_OK) return status;
+    }
+    if (missing_param(c->spec, example)) {
+      return kn_fail_mark(example->mark, "an example gives no '%s', which has no default",
+                          missing_param(c->spec, example));
     }
   }
   return KILN_OK;

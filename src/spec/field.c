@@ -9,6 +9,12 @@
 
 enum { MAX_KEYS = 32, MAX_LINE = 160 };
 
+const char *const kn_dtype_words[KN_NUM_DTYPES] = {
+#define KILN_X(name, value, bits, text) text,
+    KILN_DTYPE_TABLE(KILN_X)
+#undef KILN_X
+};
+
 static void *member(void *object, size_t offset) {
   return (char *)object + offset;
 }
@@ -49,23 +55,32 @@ bool kn_parse_int(const char *text, int64_t *out) {
 
 /* ---- scalars ------------------------------------------------------------------------------- */
 
-/* Why `text` is not what it looks like, as an afterthought in parentheses; or "". */
-static const char *ambiguity(const struct kn_node *node) {
-  static const char *const words[] = {"yes", "no", "on", "off", "y", "n", "true", "false"};
+/* What some YAML readers take for a boolean or for nothing. */
+static bool is_yaml_word(const char *text) {
+  static const char *const words[] = {"yes", "no", "on", "off", "true", "false", "null", "~"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (strcasecmp(text, words[i]) == 0) return true;
+  }
+  return false;
+}
+
+const char *kn_ambiguity(const struct kn_node *node) {
   const char *text = node->text;
   const char *digits = text + (*text == '-' || *text == '+');
 
   if (!node->is_plain) return " (quotes make it text)";
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-    if (strcasecmp(text, words[i]) == 0) return " (the only booleans are true and false)";
-  }
+  if (strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0) return " (a value is needed)";
+  if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) return "";
+  if (is_yaml_word(text)) return " (the only booleans are true and false)";
+  if (*digits == '.') return " (no floats)";
   if (*digits < '0' || *digits > '9') return "";
   if (strchr(text, '_')) return " (no separators in numbers)";
-  if (digits[0] == '0' && strspn(digits, "01234567") == strlen(digits) && digits[1]) {
+  if (digits[0] == '0' && digits[1] && strspn(digits, "0123456789") == strlen(digits)) {
     return " (octal to some readers)";
   }
   if (digits[0] == '0' && digits[1] && strchr("xXoObB", digits[1])) return " (decimal only)";
   if (strpbrk(text, ".eE")) return " (no floats)";
+  if (strchr(text, ':')) return " (sexagesimal to some readers)";
   return *text == '+' ? " (no plus sign)" : "";
 }
 
@@ -73,20 +88,24 @@ static kiln_status wrong(const struct kn_reader *reader, const struct kn_node *n
                          const char *what, const char *allowed) {
   static const char *const kinds[] = {"a value", "a list", "a mapping"};
   if (node->kind != KN_NODE_SCALAR) {
-    return kn_fail_mark(node->mark, "%s is %s; allowed is %s", what, kinds[node->kind], allowed);
+    return kn_fail_mark(node->mark, "%s is %s; %s", what, kinds[node->kind], allowed);
   }
   if (node->is_plain && !node->text[0]) {
-    return kn_fail_mark(node->mark, "%s is empty; allowed is %s", what, allowed);
+    return kn_fail_mark(node->mark, "%s is empty; %s", what, allowed);
   }
-  return kn_fail_mark(node->mark, "%s is '%s'%s; allowed is %s", what,
-                      kn_shown(reader->arena, node->text), ambiguity(node), allowed);
+  return kn_fail_mark(node->mark, "%s is '%s'%s; %s", what, kn_shown(reader->arena, node->text),
+                      kn_ambiguity(node), allowed);
 }
 
 kiln_status kn_scalar_int(const struct kn_reader *reader, const struct kn_node *node,
                           const char *what, const struct kn_range *range, int64_t *out) {
   int64_t value = 0;
   if (node->kind != KN_NODE_SCALAR || !node->is_plain || !kn_parse_int(node->text, &value)) {
-    return wrong(reader, node, what, "an integer in decimal digits");
+    return wrong(reader, node, what, "allowed is an integer in decimal digits");
+  }
+  if (range && value != range->min && range->min == range->max) {
+    return kn_fail_mark(node->mark, "%s is %lld; allowed is %lld", what, (long long)value,
+                        (long long)range->min);
   }
   if (range && (value < range->min || value > range->max)) {
     return kn_fail_mark(node->mark, "%s is %lld; allowed is %lld to %lld", what, (long long)value,
@@ -99,7 +118,7 @@ kiln_status kn_scalar_int(const struct kn_reader *reader, const struct kn_node *
 kiln_status kn_scalar_expr(const struct kn_reader *reader, const struct kn_node *node,
                            const char *what, const struct kn_expr **out) {
   if (node->kind != KN_NODE_SCALAR || !node->is_plain || !node->text[0]) {
-    return wrong(reader, node, what, "an expression");
+    return wrong(reader, node, what, "allowed is an expression");
   }
   return kn_expr_parse(reader->arena, node->source, node->mark, out);
 }
@@ -114,27 +133,52 @@ static bool is_identifier(const char *text) {
 
 kiln_status kn_check_identifier(const struct kn_reader *reader, struct kn_mark mark,
                                 const char *what, const char *name) {
-  if (is_identifier(name)) return KILN_OK;
-  return kn_fail_mark(mark,
-                      "%s is '%s'; allowed are lower-case letters, digits and _, beginning with no "
-                      "digit, at most %d bytes",
-                      what, kn_shown(reader->arena, name), KN_SPEC_MAX_NAME);
+  if (!is_identifier(name)) {
+    return kn_fail_mark(mark,
+                        "%s is '%s'; allowed are lower-case letters, digits and _, beginning with "
+                        "no digit, at most %d bytes",
+                        what, kn_shown(reader->arena, name), KN_SPEC_MAX_NAME);
+  }
+  if (is_yaml_word(name)) {
+    return kn_fail_mark(mark, "%s is '%s', which some YAML readers take for no text", what, name);
+  }
+  return KILN_OK;
+}
+
+static bool is_one_of(const char *name, const char *const *words, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(name, words[i]) == 0) return true;
+  }
+  return false;
 }
 
 kiln_status kn_check_name(const struct kn_reader *reader, struct kn_mark mark, const char *what,
                           const char *name) {
-  static const char *const reserved[] = {
-      "and", "or",  "not", "true", "false", "ceil_div", "align", "min", "max",  "size",   "num_sms",
-      "any", "yes", "no",  "on",   "off",   "null",     "inf",   "nan", "tile", "present"};
+  static const char *const ours[] = {"and", "or",  "not",  "ceil_div", "align",
+                                     "min", "max", "size", "num_sms",  "any",
+                                     "inf", "nan", "tile", "present"};
+  static const char *const theirs[] = {
+      "alignas",  "alignof",  "asm",      "auto",     "break",     "case",      "catch",
+      "char",     "class",    "concept",  "const",    "consteval", "constexpr", "constinit",
+      "continue", "decltype", "default",  "delete",   "do",        "double",    "else",
+      "enum",     "explicit", "export",   "extern",   "float",     "for",       "friend",
+      "goto",     "if",       "inline",   "int",      "long",      "mutable",   "namespace",
+      "new",      "noexcept", "nullptr",  "operator", "private",   "protected", "public",
+      "register", "requires", "return",   "short",    "signed",    "sizeof",    "static",
+      "struct",   "switch",   "template", "this",     "throw",     "try",       "typedef",
+      "typeid",   "typename", "union",    "unsigned", "using",     "virtual",   "void",
+      "volatile", "while",    "xor",      "compl",    "bitand",    "bitor"};
   const kiln_status status = kn_check_identifier(reader, mark, what, name);
   if (status != KILN_OK) return status;
   if (kn_dtype_parse(name) != KILN_DTYPE_NONE) {
     return kn_fail_mark(mark, "%s is '%s', which is a dtype; choose another name", what, name);
   }
-  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
-    if (strcmp(name, reserved[i]) == 0) {
-      return kn_fail_mark(mark, "%s is '%s', which is reserved; choose another name", what, name);
-    }
+  if (is_one_of(name, ours, sizeof ours / sizeof *ours)) {
+    return kn_fail_mark(mark, "%s is '%s', which is reserved; choose another name", what, name);
+  }
+  if (is_one_of(name, theirs, sizeof theirs / sizeof *theirs)) {
+    return kn_fail_mark(mark, "%s is '%s', which is a word of C++; choose another name", what,
+                        name);
   }
   return KILN_OK;
 }
@@ -142,7 +186,7 @@ kiln_status kn_check_name(const struct kn_reader *reader, struct kn_mark mark, c
 kiln_status kn_read_name(const struct kn_reader *reader, const struct kn_field *field,
                          const struct kn_node *node, void *object) {
   if (node->kind != KN_NODE_SCALAR || !node->is_plain || !node->text[0]) {
-    return wrong(reader, node, field->key, "a name");
+    return wrong(reader, node, field->key, "allowed is a name");
   }
   *(const char **)member(object, field->offset) = node->text;
   return kn_check_identifier(reader, node->mark, field->key, node->text);
@@ -151,7 +195,7 @@ kiln_status kn_read_name(const struct kn_reader *reader, const struct kn_field *
 kiln_status kn_read_line(const struct kn_reader *reader, const struct kn_field *field,
                          const struct kn_node *node, void *object) {
   if (node->kind != KN_NODE_SCALAR || !node->text[0] || strpbrk(node->text, "\n\r\t")) {
-    return wrong(reader, node, field->key, "one line of text");
+    return wrong(reader, node, field->key, "allowed is one line of text");
   }
   if (strlen(node->text) > MAX_LINE) {
     return kn_fail_mark(node->mark, "%s has %zu bytes; allowed are %d", field->key,
@@ -173,7 +217,7 @@ kiln_status kn_read_bool(const struct kn_reader *reader, const struct kn_field *
                          const struct kn_node *node, void *object) {
   const bool is_plain = node->kind == KN_NODE_SCALAR && node->is_plain;
   if (!is_plain || (strcmp(node->text, "true") != 0 && strcmp(node->text, "false") != 0)) {
-    return wrong(reader, node, field->key, "true or false");
+    return wrong(reader, node, field->key, "allowed are true and false");
   }
   *(bool *)member(object, field->offset) = strcmp(node->text, "true") == 0;
   return KILN_OK;
@@ -182,21 +226,23 @@ kiln_status kn_read_bool(const struct kn_reader *reader, const struct kn_field *
 kiln_status kn_read_word(const struct kn_reader *reader, const struct kn_field *field,
                          const struct kn_node *node, void *object) {
   const struct kn_word *words = field->of;
-  const char *texts[MAX_KEYS];
+  const char *texts[MAX_KEYS], *allowed;
   size_t count = 0;
 
   for (; words[count].text; count++) texts[count] = words[count].text;
-  if (node->kind != KN_NODE_SCALAR || !node->is_plain || !node->text[0]) {
-    return wrong(reader, node, field->key, kn_spell(reader->arena, texts, count));
-  }
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count && node->kind == KN_NODE_SCALAR && node->is_plain; i++) {
     if (strcmp(node->text, texts[i]) != 0) continue;
     memcpy(member(object, field->offset), &words[i].value, sizeof words[i].value);
     return KILN_OK;
   }
-  return kn_fail_mark(
-      node->mark, "%s is '%s'%s; allowed are %s", field->key, kn_shown(reader->arena, node->text),
-      kn_suggest(reader->arena, node->text, texts, count), kn_spell(reader->arena, texts, count));
+  allowed = kn_arena_printf(reader->arena, "allowed are %s", kn_spell(reader->arena, texts, count));
+  if (!allowed) return kn_fail_memory();
+  if (node->kind != KN_NODE_SCALAR || !node->is_plain || !node->text[0]) {
+    return wrong(reader, node, field->key, allowed);
+  }
+  return kn_fail_mark(node->mark, "%s is '%s'%s; %s", field->key,
+                      kn_shown(reader->arena, node->text),
+                      kn_suggest(reader->arena, node->text, texts, count), allowed);
 }
 
 kiln_status kn_read_expr(const struct kn_reader *reader, const struct kn_field *field,
@@ -220,10 +266,11 @@ kiln_status kn_check_sequence(const struct kn_node *node, const char *what, size
   }
   if (node->count >= min && node->count <= max) return KILN_OK;
   if (min == max) {
-    return kn_fail_mark(node->mark, "%s has %zu entries; allowed are %zu", what, node->count, min);
+    return kn_fail_mark(node->mark, "%s has %zu %s; allowed are %zu", what, node->count,
+                        node->count == 1 ? "entry" : "entries", min);
   }
-  return kn_fail_mark(node->mark, "%s has %zu entries; allowed are %zu to %zu", what, node->count,
-                      min, max);
+  return kn_fail_mark(node->mark, "%s has %zu %s; allowed are %zu to %zu", what, node->count,
+                      node->count == 1 ? "entry" : "entries", min, max);
 }
 
 kiln_status kn_read_fields(const struct kn_reader *reader, const struct kn_schema *schema,

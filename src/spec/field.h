@@ -68,7 +68,7 @@ kiln_status kn_scalar_int(const struct kn_reader *reader, const struct kn_node *
                           const char *what, const struct kn_range *range, int64_t *out);
 kiln_status kn_scalar_expr(const struct kn_reader *reader, const struct kn_node *node,
                            const char *what, const struct kn_expr **out);
-/* [a-z_][a-z0-9_]*, at most KN_SPEC_MAX_NAME bytes. */
+/* [a-z_][a-z0-9_]*, at most KN_SPEC_MAX_NAME bytes, and not "yes" or "null". */
 kiln_status kn_check_identifier(const struct kn_reader *reader, struct kn_mark mark,
                                 const char *what, const char *name);
 /* An identifier that an expression can say: not a keyword, a dtype or a word that YAML readers take
@@ -76,8 +76,16 @@ kiln_status kn_check_identifier(const struct kn_reader *reader, struct kn_mark m
 kiln_status kn_check_name(const struct kn_reader *reader, struct kn_mark mark, const char *what,
                           const char *name);
 
+/* Why a scalar is not what it looks like: " (octal to some readers)"; or "". */
+const char *kn_ambiguity(const struct kn_node *node);
 /* Whether `text` is a decimal integer of 64 bits without leading zeros or plus. */
 bool kn_parse_int(const char *text, int64_t *out);
+/* How dtypes are spelt, for suggestions. */
+#define KILN_X(name, value, bits, text) +1
+enum { KN_NUM_DTYPES = 0 KILN_DTYPE_TABLE(KILN_X) };
+#undef KILN_X
+extern const char *const kn_dtype_words[KN_NUM_DTYPES];
+
 /* "a, b and c"; "?" when out of memory. */
 const char *kn_spell(struct kn_arena *arena, const char *const *words, size_t count);
 /* " (did you mean 'x'?)", or "". */

@@ -43,7 +43,9 @@ const char *kn_shown(struct kn_arena *arena, const char *text) {
   copy = kn_arena_printf(arena, "%.*s%s", (int)shown, text, shown < length ? "..." : "");
   if (!copy) return "?";
   for (char *c = copy; *c; c++) {
-    if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    const unsigned char byte = (unsigned char)c[0], second = (unsigned char)c[1];
+    if (byte < ' ' || byte == 0x7f) *c = '?';
+    if (byte == 0xc2 && second < 0xa0) c[0] = c[1] = '?'; /* a C1 control */
   }
   return copy;
 }

@@ -24,8 +24,12 @@ static kiln_status wrong_one_of(const struct kn_reader *reader, const struct kn_
       [KN_VALUE_DTYPE] = "dtypes such as bf16, e4m3 and i32",
       [KN_VALUE_WORD] = "words",
   };
-  return kn_fail_mark(node->mark, "one_of of %s has an entry '%s'; allowed are %s", param->name,
-                      node->kind == KN_NODE_SCALAR ? kn_shown(reader->arena, node->text) : "[..]",
+  const bool is_scalar = node->kind == KN_NODE_SCALAR;
+  return kn_fail_mark(node->mark, "one_of of %s has an entry '%s'%s; allowed are %s", param->name,
+                      is_scalar ? kn_shown(reader->arena, node->text) : "[..]",
+                      is_scalar && param->type == KN_VALUE_DTYPE
+                          ? kn_suggest(reader->arena, node->text, kn_dtype_words, KN_NUM_DTYPES)
+                          : "",
                       allowed[param->type]);
 }
 
@@ -48,7 +52,9 @@ static kiln_status read_word_entry(const struct kn_reader *reader, const struct 
 static kiln_status read_one_of_entry(const struct kn_reader *reader,
                                      const struct kn_param_spec *param, const struct kn_node *node,
                                      const struct kn_expr **out) {
-  const bool is_name = param->type == KN_VALUE_INT;
+  const bool is_int = param->type == KN_VALUE_INT;
+  bool is_constant;
+  int64_t number;
   kiln_status status;
 
   if (param->type == KN_VALUE_BOOL || node->kind != KN_NODE_SCALAR || !node->is_plain) {
@@ -57,8 +63,9 @@ static kiln_status read_one_of_entry(const struct kn_reader *reader,
   if (param->type == KN_VALUE_WORD) return read_word_entry(reader, node, out);
   status = kn_scalar_expr(reader, node, "one_of", out);
   if (status != KILN_OK) return status;
-  if ((*out)->op == KN_EXPR_CONSTANT && (*out)->constant.type == param->type) return KILN_OK;
-  return is_name && (*out)->op == KN_EXPR_NAME ? KILN_OK : wrong_one_of(reader, param, node);
+  is_constant = (*out)->op == KN_EXPR_CONSTANT && (*out)->constant.type == param->type;
+  if (is_constant && (!is_int || kn_parse_int((*out)->text, &number))) return KILN_OK;
+  return is_int && (*out)->op == KN_EXPR_NAME ? KILN_OK : wrong_one_of(reader, param, node);
 }
 
 static kiln_status read_one_of(const struct kn_reader *reader, const struct kn_field *field,
@@ -92,8 +99,10 @@ static kiln_status read_default(const struct kn_reader *reader, const struct kn_
   if (node->kind != KN_NODE_SCALAR || !node->is_plain ||
       !kn_param_parse(param, node->text, &param->default_value) ||
       !kn_param_lists(param, &param->default_value)) {
-    return kn_fail_mark(node->mark, "the default of %s is '%s'; allowed: %s", param->name,
-                        node->kind == KN_NODE_SCALAR ? kn_shown(reader->arena, node->text) : "[..]",
+    const bool is_scalar = node->kind == KN_NODE_SCALAR;
+    return kn_fail_mark(node->mark, "the default of %s is '%s'%s; %s", param->name,
+                        is_scalar ? kn_shown(reader->arena, node->text) : "[..]",
+                        is_scalar ? kn_ambiguity(node) : "",
                         kn_param_allowed(reader->arena, param));
   }
   param->has_default = true;
@@ -488,6 +497,7 @@ static kiln_status read_example(const struct kn_reader *reader, const struct kn_
     }
     values[count] = (struct kn_assignment){child->key, child->key_mark, child->text};
   }
+  example->mark = node->mark;
   example->values = values;
   example->num_values = count;
   return KILN_OK;

@@ -131,6 +131,7 @@ struct kn_assignment {
 };
 
 struct kn_example_spec {
+  struct kn_mark mark;
   const struct kn_assignment *values;
   size_t num_values;
 };

@@ -58,14 +58,18 @@ bool kn_param_lists(const struct kn_param_spec *param, const struct kn_value *va
 
 const char *kn_param_allowed(struct kn_arena *arena, const struct kn_param_spec *param) {
   const char *entries[KN_SPEC_MAX_ENTRIES];
-  const char *text = "an integer";
+  const char *text = "allowed is an integer";
 
-  for (size_t i = 0; i < param->num_one_of; i++) entries[i] = param->one_of[i]->text;
-  if (param->num_one_of > 0) return kn_spell(arena, entries, param->num_one_of);
-  if (param->type == KN_VALUE_BOOL) return "true and false";
-  if (param->type == KN_VALUE_DTYPE) return "dtypes such as bf16, e4m3 and i32";
+  if (param->type == KN_VALUE_BOOL) return "allowed are true and false";
+  if (param->num_one_of > 0) {
+    for (size_t i = 0; i < param->num_one_of; i++) entries[i] = param->one_of[i]->text;
+    text = kn_arena_printf(arena, "allowed %s %s", param->num_one_of > 1 ? "are" : "is",
+                           kn_spell(arena, entries, param->num_one_of));
+    return text ? text : "?";
+  }
+  if (param->type == KN_VALUE_DTYPE) return "allowed are dtypes such as bf16, e4m3 and i32";
   if (param->multiple_of != 1) {
-    text = kn_arena_printf(arena, "a multiple of %lld", (long long)param->multiple_of);
+    text = kn_arena_printf(arena, "allowed is a multiple of %lld", (long long)param->multiple_of);
   }
   if (text && param->has_min) {
     text = kn_arena_printf(arena, "%s of at least %lld", text, (long long)param->min);
@@ -82,13 +86,8 @@ kiln_status kn_spec_parse_value(const struct kn_spec *spec, const struct kn_para
   struct kn_arena arena = {0};
   kiln_status status = KILN_OK;
   if (kn_param_parse(param, text, out)) return KILN_OK;
-  status = kn_fail(KILN_E_ARGUMENT, "%s: %s is '%s'; allowed %s %s", spec->name, param->name,
-                   kn_shown(&arena, text),
-                   param->num_one_of > 1 || param->type == KN_VALUE_BOOL ||
-                           (param->type == KN_VALUE_DTYPE && param->num_one_of == 0)
-                       ? "are"
-                       : "is",
-                   kn_param_allowed(&arena, param));
+  status = kn_fail(KILN_E_ARGUMENT, "%s: %s is '%s'; %s", spec->name, param->name,
+                   kn_shown(&arena, text), kn_param_allowed(&arena, param));
   kn_arena_release(&arena);
   return status;
 }

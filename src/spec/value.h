@@ -9,7 +9,7 @@
 bool kn_param_parse(const struct kn_param_spec *param, const char *text, struct kn_value *out);
 /* Whether one_of allows a value: true where a name in it leaves that open. */
 bool kn_param_lists(const struct kn_param_spec *param, const struct kn_value *value);
-/* What is allowed: "an integer of at least 1"; "?" when out of memory. */
+/* "allowed is an integer of at least 1"; "?" when out of memory. */
 const char *kn_param_allowed(struct kn_arena *arena, const struct kn_param_spec *param);
 
 #endif
