@@ -45,14 +45,17 @@ kiln_status kn_nvrtc_compile(struct kn_nvrtc *nvrtc, const char *name, const cha
                              const char *target, struct kn_cubin *out);
 void kn_cubin_release(struct kn_cubin *cubin);
 
-/* What the cubin says of each function: read from its ELF (.nv.info, symbols, section flags). */
+/* What a cubin's ELF says of each function. */
 struct kn_function_facts {
   char name[96];
-  int registers, spill_bytes, stack_bytes, shared_bytes, max_threads;
+  int registers;
+  int stack_bytes;  /* local memory a thread has: spills, and arrays that registers cannot hold */
+  int shared_bytes; /* static shared memory */
+  int max_threads;  /* from __launch_bounds__, 0 if not given */
 };
-/* Fills up to `capacity` facts, sorted by name; KILN_E_COMPILE if it is no cubin. Spills: bytes of
-   local memory used (the frame); `log` (--ptxas-options=-v) is consulted where given. */
-kiln_status kn_cubin_facts(const void *data, size_t length, const char *log,
-                           struct kn_function_facts *facts, size_t capacity, size_t *out_count);
+/* Fills up to `capacity` facts, sorted by name; *out_count is how many there are. KILN_E_COMPILE if
+   it is no ELF file, none if it has no CUDA sections. */
+kiln_status kn_cubin_facts(const void *data, size_t length, struct kn_function_facts *facts,
+                           size_t capacity, size_t *out_count);
 
 #endif
