@@ -69,10 +69,11 @@ static bool try_compile(struct doctor *d, const char *arch) {
 }
 
 static void check_device(struct doctor *d) {
+  const cJSON *device;
   kiln_options o;
   kiln *k = NULL;
   cJSON *json;
-  char plain[512];
+  int compute;
 
   kiln_options_init(&o);
   o.flags = KILN_NO_CACHE;
@@ -81,8 +82,11 @@ static void check_device(struct doctor *d) {
     return;
   }
   json = facts(d, k);
-  cli_json_plain(cJSON_GetObjectItemCaseSensitive(json, "device"), plain, sizeof plain);
-  tell(d, true, "device", "%s, target %s", plain, kiln_arch(k));
+  device = cJSON_GetObjectItemCaseSensitive(json, "device");
+  compute = (int)cli_json_number(device, "compute");
+  tell(d, true, "device", "%s, compute capability %d.%d, %.0f SMs, target %s",
+       cli_json_string(device, "name"), compute / 10, compute % 10,
+       cli_json_number(device, "num_sms"), kiln_arch(k));
   cJSON_Delete(json);
   kiln_close(k);
 }
