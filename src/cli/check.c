@@ -14,16 +14,16 @@ struct check {
   int num_requests, num_failed;
 };
 
-/* Tells the last error with what was being done, unless it names a place itself. */
+/* Tells the last error; with the request, where there is one and the error names no place. */
 static void tell(struct check *c, const char *file, const char *title, const char *arch) {
   const kiln_error *error = kiln_last_error();
   cJSON *fault = cJSON_CreateObject();
 
   c->num_failed++;
-  if (error->file) {
+  if (error->file || !title[0]) {
     (void)cli_fail_last();
   } else {
-    fprintf(stderr, "%s: %s (%s%s%s)\n", file, error->message, title, title[0] ? ", " : "", arch);
+    fprintf(stderr, "%s: %s (%s, %s)\n", file, error->message, title, arch);
   }
   cJSON_AddStringToObject(fault, "message", error->message);
   cJSON_AddStringToObject(fault, "file", error->file ? error->file : file);

@@ -7,6 +7,9 @@
 # A script is a list of
 #   t COMMAND ..      prints the command, what it wrote (stdout, then stderr after "! ") and its
 #                     exit code if that is not 0
+#   fails CODE WORD COMMAND ..
+#                     says whether the command ended with CODE, wrote nothing to stdout and WORD to
+#                     stderr: for messages of the library, which have tests of their own
 # and may use any shell command whose output is stable. $SOURCE is the source tree.
 set -u
 
@@ -32,6 +35,20 @@ t() {
   hide <"$work/out"
   hide <"$work/err" | sed 's/^/! /'
   if [ "$code" -ne 0 ]; then echo "exit $code"; fi
+}
+
+fails() {
+  code=$1 word=$2
+  shift 2
+  echo "\$ $*"
+  "$@" >"$work/out" 2>"$work/err" </dev/null
+  got=$?
+  if [ "$got" -eq "$code" ] && [ ! -s "$work/out" ] && grep -q -e "$word" "$work/err"; then
+    echo "fails with $code, naming $word"
+  else
+    echo "exit $got, wants $code and '$word' on stderr:"
+    cat "$work/out" "$work/err"
+  fi
 }
 
 # shellcheck disable=SC1090

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
 # Wrong usage is told on stderr with exit code 2; help goes to stdout with 0.
-t kiln
+fails 2 '^usage: kiln COMMAND' kiln
 t kiln lst
 t kiln frobnicate
-t kiln --help
+kiln --help | head -n 5
 t kiln --version
 t kiln help emit
 t kiln help nothing
