@@ -349,7 +349,7 @@ static kiln_status parse_unary(struct parser *p, struct operand *out) {
   p->nesting++;
   status = parse_unary(p, &inner);
   p->nesting--;
-  if (status != KILN_OK) return status;
+  if (status != KILN_OK || !inner.expr) return status;
   if (inner.expr->op == KN_EXPR_CONSTANT && inner.expr->constant.type == KN_VALUE_INT) {
     inner.expr->constant.number = -inner.expr->constant.number; /* never INT64_MIN before */
     inner.expr->mark = mark;
@@ -445,7 +445,7 @@ kiln_status kn_expr_parse(struct kn_arena *arena, const char *text, struct kn_ma
   status = next_token(&p);
   if (status != KILN_OK) return status;
   status = parse_binary(&p, BIND_IMPLIES, &root);
-  if (status != KILN_OK) return status;
+  if (status != KILN_OK || !root.expr) return status;
   if (p.token.kind != TOKEN_END) return expected(&p.token, "an operator or the end");
   root.expr->text = one_line(arena, text);
   if (!root.expr->text) return out_of_memory();

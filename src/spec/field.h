@@ -81,8 +81,8 @@ const char *kn_ambiguity(const struct kn_node *node);
 /* Whether `text` is a decimal integer of 64 bits without leading zeros or plus. */
 bool kn_parse_int(const char *text, int64_t *out);
 /* How dtypes are spelt, for suggestions. */
-#define KILN_X(name, value, bits, text) +1
-enum { KN_NUM_DTYPES = 0 KILN_DTYPE_TABLE(KILN_X) };
+#define KILN_X(name, value, bits, text) KN_INDEX_##name,
+enum { KILN_DTYPE_TABLE(KILN_X) KN_NUM_DTYPES };
 #undef KILN_X
 extern const char *const kn_dtype_words[KN_NUM_DTYPES];
 

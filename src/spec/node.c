@@ -312,7 +312,7 @@ static kiln_status load_value(struct loader *l, const yaml_event_t *event, int d
                         "aliases are not allowed; write the value out");
   }
   status = new_node(l, event, &b);
-  if (status != KILN_OK) return status;
+  if (status != KILN_OK || !b) return status;
   if (event->type == YAML_SCALAR_EVENT) {
     status = load_scalar(l, event, b);
   } else {

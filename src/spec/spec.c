@@ -76,7 +76,7 @@ static kiln_status read_one_of(const struct kn_reader *reader, const struct kn_f
   kiln_status status = kn_check_sequence(node, field->key, 1, KN_SPEC_MAX_ENTRIES);
   if (status != KILN_OK) return status;
 
-  entries = kn_arena_alloc(reader->arena, node->count, sizeof *entries);
+  entries = kn_arena_alloc(reader->arena, node->count, sizeof(const struct kn_expr *));
   if (!entries) return kn_fail_memory();
   for (const struct kn_node *child = node->first; child; child = child->next, count++) {
     status = read_one_of_entry(reader, param, child, &entries[count]);

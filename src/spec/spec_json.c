@@ -121,7 +121,7 @@ static void append_shape(struct kn_text *t, const struct kn_tensor_spec *tensor)
   kn_text_append(t, "[");
   for (int axis = 0; axis < tensor->rank; axis++) {
     comma(t, (size_t)axis);
-    kn_text_json_string(t, tensor->stride_any[axis] ? "any" : tensor->strides[axis]->text);
+    kn_text_json_string(t, tensor->strides[axis] ? tensor->strides[axis]->text : "any");
   }
   kn_text_append(t, "]");
 }
