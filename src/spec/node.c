@@ -375,7 +375,7 @@ kiln_status kn_node_load(struct kn_arena *arena, const char *file, const char *t
   if (status != KILN_OK) return status;
   if (!yaml_parser_initialize(&l.parser)) return kn_fail_memory();
   yaml_parser_set_encoding(&l.parser, YAML_UTF8_ENCODING);
-  yaml_parser_set_input_string(&l.parser, (const unsigned char *)text, length);
+  yaml_parser_set_input_string(&l.parser, (const unsigned char *)(length ? text : ""), length);
   status = load_document(&l, out);
   yaml_parser_delete(&l.parser);
   return status;
