@@ -192,10 +192,22 @@ kiln_status kn_read_name(const struct kn_reader *reader, const struct kn_field *
   return kn_check_identifier(reader, node->mark, field->key, node->text);
 }
 
+/* Whether a plain scalar would be a number, a boolean or nothing to other readers. */
+static bool is_no_text(const struct kn_node *node) {
+  int64_t number;
+  return kn_parse_int(node->text, &number) ||
+         (!strchr(node->text, ' ') && (is_yaml_word(node->text) || kn_ambiguity(node)[0]));
+}
+
 kiln_status kn_read_line(const struct kn_reader *reader, const struct kn_field *field,
                          const struct kn_node *node, void *object) {
   if (node->kind != KN_NODE_SCALAR || !node->text[0] || strpbrk(node->text, "\n\r\t")) {
     return wrong(reader, node, field->key, "allowed is one line of text");
+  }
+  if (node->is_plain && is_no_text(node)) {
+    return kn_fail_mark(node->mark,
+                        "%s is '%s', which some YAML readers take for no text; quote it",
+                        field->key, kn_shown(reader->arena, node->text));
   }
   if (strlen(node->text) > MAX_LINE) {
     return kn_fail_mark(node->mark, "%s has %zu bytes; allowed are %d", field->key,

@@ -215,7 +215,8 @@ static kiln_status read_strides(const struct kn_reader *reader, const struct kn_
   if (rank == 0) return kn_fail_mark(node->mark, "strides without a shape");
   status = kn_check_sequence(node, field->key, rank, rank);
   for (const struct kn_node *child = node->first; child && status == KILN_OK; child = child->next) {
-    const bool is_any = child->kind == KN_NODE_SCALAR && strcmp(child->text, "any") == 0;
+    const bool is_any =
+        child->kind == KN_NODE_SCALAR && child->is_plain && strcmp(child->text, "any") == 0;
     tensor->stride_any[axis] = is_any;
     if (!is_any) status = kn_scalar_expr(reader, child, field->key, &tensor->strides[axis]);
     axis++;

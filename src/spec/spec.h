@@ -164,8 +164,10 @@ struct kn_spec {
 };
 
 /* Parses one spec. `file` is used in messages and copied. On success the caller releases `*out`
-   with kn_spec_free. KILN_E_SPEC with file, line and column. Names in expressions are checked:
-   each is a param, a run-time size that some shape mentions, num_sms (launch only) or a dtype. */
+   with kn_spec_free. KILN_E_SPEC with file, line and column. Names and types in expressions are
+   checked. Params, words and dtypes may stand in all of them; run-time sizes, which are the other
+   names in shapes, in shapes, strides, grid, when, workspace and bytes; num_sms in grid, when and
+   workspace; size() of a tensor in workspace and bytes; tensors and scalars in stages. */
 kiln_status kn_spec_parse(const char *file, const char *text, size_t length, struct kn_spec **out);
 void kn_spec_free(struct kn_spec *spec);
 

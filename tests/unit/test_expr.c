@@ -282,6 +282,7 @@ static void bytes_are_evaluated_in_doubles(void **state) {
       {"align(13, 8)", 16},
       {"min(3, 5) + max(3, 5)", 8},
       {"-(3)", -3},
+      {"-hidden - 1", -7169},
       {"most*4", 4.0 * 9223372036854775807.0},
   };
   struct fixture f;

@@ -222,6 +222,7 @@ static void awkward_scalars_are_refused(void **state) {
       {"params: {p: {type: word, one_of: [", "]}}"},
       {"params: {p: {type: int}}\nexamples: [{p: ", "}]"},
       {"scalars: {s: {type: f32, optional: ", "}}"},
+      {"scalars: {s: {type: ", "}}"},
       {"tile: {threads: ", "}"},
       {"params: {", ": {type: int}}"},
       {"require: [{rule: ", "}]"},
@@ -263,6 +264,9 @@ static void plain_scalars_are_accepted(void **state) {
       "examples: [{p: p2, p2: 7}]",
       "scalars: {s: {type: f32, optional: true}}\ntile: {threads: 1}\n"
       "examples: [{present.s: true, tile.threads: 64}]",
+      "params: {p: {type: bool}}\nrequire: [not p or 1 < 2 and 2 <= 2 -> not 1 > 2, 2 >= 1]",
+      "about: \"12\"",
+      "about: 16 rows, e.g. of x",
       "# a comment: [ { \" \xc3\xa9\xe2\x82\xac\xf0\x9f\x94\xa5",
       "...",
   };
@@ -275,6 +279,28 @@ static void plain_scalars_are_accepted(void **state) {
     }
     kn_spec_free(spec);
   }
+}
+
+static void a_size_may_be_shown_by_any_linear_form(void **state) {
+  static const char *const shapes[] = {"a", "2*a", "a*2", "3 + a", "a - 3", "8 - -a", "2*(a + 1)"};
+  (void)state;
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    struct kn_spec *spec = NULL;
+    char text[256];
+    (void)snprintf(
+        text, sizeof text,
+        "operator: op\nchain: [load]\ntensors: {x: {role: in, dtype: u8, shape: [%s]}}\n",
+        shapes[i]);
+    assert_int_equal(parse_text(text, &spec), KILN_OK);
+    kn_spec_free(spec);
+  }
+}
+
+static void nothing_at_all_is_refused(void **state) {
+  struct kn_spec *spec = NULL;
+  (void)state;
+  assert_int_equal(kn_spec_parse(NULL, NULL, 0, &spec), KILN_E_SPEC);
+  assert_string_equal(kn_error_last()->message, "the spec is empty");
 }
 
 static void lines_may_end_in_any_way(void **state) {
@@ -580,6 +606,8 @@ int main(void) {
       cmocka_unit_test(every_bad_spec_is_refused_at_its_place),
       cmocka_unit_test(awkward_scalars_are_refused),
       cmocka_unit_test(plain_scalars_are_accepted),
+      cmocka_unit_test(a_size_may_be_shown_by_any_linear_form),
+      cmocka_unit_test(nothing_at_all_is_refused),
       cmocka_unit_test(lines_may_end_in_any_way),
       cmocka_unit_test(a_flow_step_keeps_its_calls),
       cmocka_unit_test(words_are_values),
