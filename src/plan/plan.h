@@ -43,7 +43,13 @@ struct kn_plan_slot {
   int axis;           /* KN_SLOT_STRIDE */
 };
 
-enum kn_constant_kind { KN_CONSTANT_INT, KN_CONSTANT_I64, KN_CONSTANT_BOOL, KN_CONSTANT_TYPE };
+enum kn_constant_kind {
+  KN_CONSTANT_INT,
+  KN_CONSTANT_I64,
+  KN_CONSTANT_BOOL,
+  KN_CONSTANT_TYPE,
+  KN_CONSTANT_LAYOUT
+};
 struct kn_plan_constant {
   enum kn_constant_kind kind;
   const char *name;  /* HIDDEN, ROUND_SF, in_dtype_t */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/limits.h"
+
+#include <string.h>
+
+/* CUDA C++ Programming Guide, technical specifications per compute capability: the same for 9.0,
+   10.0 and 10.3 but for the conversions. */
+#define COMMON                                                                        \
+  .threads_per_block = 1024, .threads_per_sm = 2048, .blocks_per_sm = 32,             \
+  .registers_per_sm = 65536, .registers_per_thread = 255, .shared_per_block = 232448, \
+  .shared_per_sm = 233472
+
+static const struct kn_limits limits[] = {
+    {.target = "sm_90a", .compute = 90, COMMON},
+    {.target = "sm_100a", .compute = 100, .has_e2m1_convert = true, COMMON},
+    {.target = "sm_100f", .compute = 100, .has_e2m1_convert = true, COMMON},
+    {.target = "sm_103a", .compute = 103, .has_e2m1_convert = true, COMMON},
+};
+
+const struct kn_limits *kn_limits_all(size_t *out_count) {
+  *out_count = sizeof limits / sizeof *limits;
+  return limits;
+}
+
+const struct kn_limits *kn_limits_find(const char *target) {
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; ++i) {
+    if (strcmp(limits[i].target, target) == 0) return &limits[i];
+  }
+  return NULL;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which template runs a chain, and with which tile. The figures behind the choices are H200
+ * measurements: one vector or two a thread and flat grids of small blocks win where no barrier
+ * separates load and store; a row that waits for its amax wants several vectors a thread.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "plan/planner.h"
+
+static int64_t at_least(int64_t value, int64_t low) {
+  return value > low ? value : low;
+}
+static int64_t at_most(int64_t value, int64_t high) {
+  return value < high ? value : high;
+}
+static int64_t align_up(int64_t value, int64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+/* The largest power of two up to `most` that divides `value`. */
+static int64_t power_dividing(int64_t value, int64_t most) {
+  int64_t power = 1;
+  while (power * 2 <= most && value % (power * 2) == 0) power *= 2;
+  return power;
+}
+
+static kiln_status refuse_tile(const struct kn_planner *p, const char *name, int64_t value,
+                               const char *allowed) {
+  return kn_fail(KILN_E_UNSUPPORTED, "%s: tile.%s is %" PRId64 "; allowed %s", p->plan->spec->name,
+                 name, value, allowed);
+}
+
+/* Threads of a block: given, or the planner's choice. */
+static kiln_status threads_of(struct kn_planner *p, int64_t fallback, int64_t *out) {
+  *out = kn_tile(p, "threads", fallback);
+  if (*out % 32 || *out > p->plan->limits->threads_per_block) {
+    return refuse_tile(p, "threads", *out, "are multiples of 32 up to 1024");
+  }
+  return KILN_OK;
+}
+
+static kiln_status values_of(struct kn_planner *p, int64_t fallback, int64_t divides,
+                             int64_t *out) {
+  *out = kn_tile(p, "values", fallback);
+  int pack = kn_dtype_pack(p->chain.format);
+  if (*out > 64 || (*out & (*out - 1)) || divides % *out || *out % pack) {
+    return refuse_tile(p, "values", *out,
+                       "are powers of two up to 64 that divide the block and fill whole bytes");
+  }
+  return KILN_OK;
+}
+
+static kiln_status add_chain_constants(struct kn_planner *p, int64_t values, bool has_full) {
+  static const char *const layouts[] = {"SfLayout::ROW_MAJOR", "SfLayout::COL_MAJOR",
+                                        "SfLayout::PACKED_UE8M0"};
+  const struct kn_chain *chain = &p->chain;
+  kiln_status status = kn_add_int(p, "COLS", chain->cols);
+  if (status == KILN_OK) status = kn_add_int(p, "PARTS", chain->parts);
+  if (status == KILN_OK) status = kn_add_int(p, "VALUES", values);
+  if (status == KILN_OK) status = kn_add_int(p, "SF_ROWS", chain->sf_rows);
+  if (status == KILN_OK) status = kn_add_int(p, "SF_COLS", chain->sf_cols);
+  if (status == KILN_OK) {
+    status = kn_add_constant(p, KN_CONSTANT_LAYOUT, "SF_LAYOUT", layouts[chain->layout]);
+  }
+  if (status == KILN_OK) status = kn_add_bool(p, "TRANSPOSED", chain->transposed);
+  if (status == KILN_OK) status = kn_add_bool(p, "HAS_FULL", has_full);
+  return status;
+}
+
+/* Bytes of one full-width access among those that `values` elements take. */
+static int64_t access_bytes(kiln_dtype dtype, int64_t values) {
+  return power_dividing(kn_dtype_bytes(dtype, values), 16);
+}
+
+static kiln_status add_step(struct kn_planner *p, const char *template_name, int64_t threads,
+                            int64_t shared, const char *grid, bool has_full, int64_t x_align,
+                            int64_t out_align) {
+  struct kn_plan *plan = p->plan;
+  struct kn_plan_step *step = kn_arena_alloc(&plan->arena, 1, sizeof *step);
+  struct kn_plan_variant *variants = kn_arena_alloc(&plan->arena, 2, sizeof *variants);
+  struct kn_align_spec *aligns = kn_arena_alloc(&plan->arena, 2, sizeof *aligns);
+  if (!step || !variants || !aligns) return kn_plan_no_memory(plan);
+  if (shared > plan->limits->shared_per_block) {
+    return kn_fail(KILN_E_UNSUPPORTED,
+                   "%s: its tile needs %" PRId64 " bytes of shared memory; %s allows %d",
+                   plan->spec->name, shared, plan->limits->target, plan->limits->shared_per_block);
+  }
+  aligns[0].tensor = plan->tensors[p->chain.load].spec->name;
+  aligns[0].bytes = x_align;
+  aligns[1].tensor = plan->tensors[p->chain.data].spec->name;
+  aligns[1].bytes = out_align;
+  size_t count = 0;
+  if (has_full) {
+    variants[count++] = (struct kn_plan_variant){
+        kn_arena_printf(&plan->arena, "%s_full", template_name), aligns, 2, NULL};
+  }
+  variants[count++] = (struct kn_plan_variant){
+      kn_arena_printf(&plan->arena, "%s_any", template_name), NULL, 0, NULL};
+  *step = (struct kn_plan_step){.name = template_name,
+                                .threads = (int)threads,
+                                .shared_bytes = (int)shared,
+                                .variants = variants,
+                                .num_variants = count};
+  kiln_status status = kn_make_expr(plan, grid, &step->grid);
+  plan->steps = step;
+  plan->num_steps = 1;
+  plan->template_path = kn_arena_printf(&plan->arena, "templates/%s.cu", template_name);
+  return status;
+}
+
+/* The number of block rows as text: with column-major scales the padding rows are visited too. */
+static const char *rows_text(struct kn_planner *p) {
+  const char *rows = p->chain.rows->text ? p->chain.rows->text : p->chain.rows->name;
+  return kn_arena_printf(&p->plan->arena,
+                         p->chain.layout == KN_SF_ROW_MAJOR ? "(%s)" : "align(%s, 4)",
+                         rows ? rows : "");
+}
+
+/* Whether rows of the contiguous output, and the second half of the input, keep the alignment. */
+static bool rows_stay_aligned(const struct kn_planner *p, int64_t x_align, int64_t out_align) {
+  const struct kn_chain *chain = &p->chain;
+  const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
+  const struct kn_plan_tensor *out = &p->plan->tensors[chain->data];
+  bool halves = chain->parts == 1 || kn_dtype_bytes(x->dtype, chain->cols) % x_align == 0;
+  bool rows = out->stride_free[0] || kn_dtype_bytes(out->dtype, chain->cols) % out_align == 0;
+  return halves && rows;
+}
+
+static kiln_status plan_group(struct kn_planner *p) {
+  const struct kn_chain *chain = &p->chain;
+  const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
+  int64_t values = 0, threads = 0;
+  /* e2m1 wants 32 values a thread so that its stores are 16 bytes. */
+  int64_t most = chain->format == KILN_E2M1 ? 32 : 16;
+  kiln_status status = values_of(p, at_most(chain->sf_cols, most), chain->sf_cols, &values);
+  if (status == KILN_OK) {
+    status = threads_of(p, chain->format == KILN_E2M1 ? 128 : 256, &threads);
+  }
+  if (status != KILN_OK) return status;
+  bool packed = chain->layout == KN_SF_PACKED_UE8M0;
+  int64_t lanes = chain->sf_cols / values * (packed ? 4 : 1);
+  if (lanes > 32) {
+    return refuse_tile(p, "values", values,
+                       "are those whose scale block, or packed word of four "
+                       "blocks, fits one warp");
+  }
+  (void)kn_tile(p, "blocks_per_sm", 65536 / (threads * (values > 16 ? 56 : 32)));
+  int64_t chunks = align_up(chain->cols / values, packed ? lanes : 1);
+  int64_t x_align = access_bytes(x->dtype, values);
+  int64_t out_align = access_bytes(chain->format, values);
+  bool has_full = rows_stay_aligned(p, x_align, out_align);
+  const char *rows = rows_text(p);
+  status = add_chain_constants(p, values, has_full);
+  if (status != KILN_OK) return status;
+  return add_step(p, "group", threads, 0,
+                  kn_arena_printf(&p->plan->arena, "ceil_div(%s * %" PRId64 ", %" PRId64 ")", rows,
+                                  chunks, threads),
+                  has_full, x_align, out_align);
+}
+
+static kiln_status plan_row(struct kn_planner *p) {
+  const struct kn_chain *chain = &p->chain;
+  const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
+  bool staged = chain->format == KILN_E5M6;
+  int64_t values = 0, threads = 0;
+  kiln_status status =
+      values_of(p, at_least(power_dividing(chain->cols, 8), kn_dtype_pack(chain->format)),
+                chain->cols, &values);
+  if (status != KILN_OK) return status;
+  if (staged && values != 8) return refuse_tile(p, "values", values, "is 8 for whole rows of e5m6");
+  int64_t vectors = chain->cols / values;
+  /* Two vectors a thread; e5m6, which converts longest, four. */
+  int64_t share = align_up((vectors + (staged ? 3 : 1)) / (staged ? 4 : 2), 32);
+  status =
+      threads_of(p, at_most(at_least(share, at_most(align_up(vectors, 32), 128)), 1024), &threads);
+  if (status != KILN_OK) return status;
+  int64_t held = align_up(vectors, threads) / threads * values;
+  int64_t registers = held <= 16 ? 32 : held <= 32 ? 56 : held <= 64 ? 96 : 64;
+  (void)kn_tile(p, "blocks_per_sm", at_least(65536 / (threads * registers), 1));
+  int64_t x_align = access_bytes(x->dtype, values);
+  int64_t out_align = staged ? 16 : access_bytes(chain->format, values);
+  bool has_full = values > 1 && rows_stay_aligned(p, x_align, out_align);
+  status = add_chain_constants(p, values, has_full);
+  if (status != KILN_OK) return status;
+  return add_step(p, "row", threads, 256 + (staged ? threads * 12 : 0), rows_text(p), has_full,
+                  x_align, out_align);
+}
+
+static kiln_status plan_channel(struct kn_planner *p) {
+  const struct kn_chain *chain = &p->chain;
+  const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
+  const int64_t values = 8;
+  int64_t threads = 0;
+  kiln_status status = threads_of(p, 256, &threads);
+  if (status != KILN_OK) return status;
+  int64_t tokens = kn_tile(p, "tokens", 128), channels = kn_tile(p, "channels", 64);
+  (void)kn_tile(p, "blocks_per_sm", 4);
+  if (tokens % chain->sf_rows || tokens % 16) {
+    return refuse_tile(p, "tokens", tokens, "are multiples of 16 and of the scale block's rows");
+  }
+  if (channels % values || threads % (channels / values)) {
+    return refuse_tile(p, "channels", channels,
+                       "are multiples of 8 whose eighth divides the threads");
+  }
+  int64_t rows_a_thread = tokens * channels / values / threads;
+  if (rows_a_thread < 4 || rows_a_thread % 4 || chain->sf_rows % rows_a_thread) {
+    return refuse_tile(p, "threads", threads,
+                       "are those that leave a multiple of 4 tokens to each thread, within a "
+                       "scale block");
+  }
+  if (chain->layout != KN_SF_ROW_MAJOR || kiln_dtype_bits(chain->format) != 8) {
+    return kn_fail(KILN_E_UNSUPPORTED,
+                   "%s: scale blocks of (rows, 1) come with 8-bit codes and row-major scales",
+                   p->plan->spec->name);
+  }
+  int64_t shared = chain->parts * tokens * channels * kn_dtype_bytes(x->dtype, 1) +
+                   (threads / 32 + tokens / chain->sf_rows) * channels * 4;
+  int64_t out_align = chain->transposed ? 16 : 8;
+  bool has_full = rows_stay_aligned(p, 16, out_align);
+  status = add_chain_constants(p, values, has_full);
+  if (status != KILN_OK) return status;
+  const char *rows = rows_text(p);
+  return add_step(p, "channel", threads, shared,
+                  kn_arena_printf(&p->plan->arena, "ceil_div(%s, %" PRId64 ") * %" PRId64, rows,
+                                  tokens, (chain->cols + channels - 1) / channels),
+                  has_full, 16, out_align);
+}
+
+kiln_status kn_plan_skeleton(struct kn_planner *p) {
+  const struct kn_chain *chain = &p->chain;
+  bool in_warp = chain->sf_rows == 1 && (chain->sf_cols == 16 || chain->sf_cols == 32 ||
+                                         chain->sf_cols == 64 || chain->sf_cols == 128);
+  if (chain->transposed && chain->sf_rows == 1) {
+    return kn_fail(KILN_E_UNSUPPORTED,
+                   "%s: transposed codes come with scale blocks of (rows, 1), not (1, %" PRId64 ")",
+                   p->plan->spec->name, chain->sf_cols);
+  }
+  if (in_warp && chain->cols % chain->sf_cols == 0) return plan_group(p);
+  if (chain->sf_rows == 1 && chain->sf_cols == chain->cols) return plan_row(p);
+  if (chain->sf_cols == 1 && (chain->sf_rows == 32 || chain->sf_rows == 128)) {
+    return plan_channel(p);
+  }
+  return kn_fail(KILN_E_UNSUPPORTED,
+                 "%s: the scale block is (%" PRId64 ", %" PRId64
+                 "); allowed are (1, n) with n of "
+                 "16, 32, 64, 128 that divides the row or the whole row (%" PRId64
+                 "), and (32, 1) or (128, 1)",
+                 p->plan->spec->name, chain->sf_rows, chain->sf_cols, chain->cols);
+}
