@@ -150,17 +150,10 @@ static void append_phase(struct kn_text *out, const struct kn_plan_phase *phase)
   kn_text_append(out, "}\n");
 }
 
-/* The rows of a chain as CUDA: the expression of a run-time size, which is a field of kiln_args. */
-static void append_num_rows(struct kn_text *out, const struct kn_plan *plan) {
-  kn_text_printf(out, "KILN_DEVICE i64 chain_num_rows(const kiln_args& a) { return a.%s; }\n",
-                 plan->dims[0]);
-}
-
 kiln_status kn_emit_generated(const struct kn_plan *plan, struct kn_text *out) {
   kn_text_append(out, "#line 1 \"kiln/generated\"\nnamespace kiln {\n");
   for (size_t i = 0; i < plan->num_constants; ++i) append_constant(out, &plan->constants[i]);
   append_args(out, plan);
-  if (plan->num_phases) append_num_rows(out, plan);
   for (size_t i = 0; i < plan->num_phases; ++i) append_phase(out, &plan->phases[i]);
   kn_text_append(out, "}  // namespace kiln\n");
   return out->failed ? kn_fail(KILN_E_MEMORY, "%s: out of memory", plan->spec->name) : KILN_OK;

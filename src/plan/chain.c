@@ -157,6 +157,9 @@ static kiln_status add_load(struct composer *c, const struct kn_stage_spec *stag
   }
   const struct kn_plan_tensor *x = &plan->tensors[index];
   if (x->rank != 2) return fail(c, stage, "%s has rank %d; allowed is 2", name, x->rank);
+  if (x->shape[0]->op != KN_EXPR_NAME || kn_spec_param(plan->spec, x->shape[0]->name)) {
+    return fail(c, stage, "axis 0 of %s must be a run-time size by name", name);
+  }
   if (x->dtype != KILN_F32 && x->dtype != KILN_F16 && x->dtype != KILN_BF16) {
     return fail(c, stage, "%s is %s; allowed are f32, f16 and bf16", name,
                 kiln_dtype_name(x->dtype));
@@ -504,18 +507,26 @@ static kiln_status keep_phase(struct composer *c, struct kn_plan_phase *phase,
 
 static kiln_status keep(struct composer *c) {
   struct kn_plan *plan = c->p->plan;
-  struct kn_plan_phase *phases = kn_arena_alloc(&plan->arena, 2, sizeof *phases);
+  struct kn_plan_phase *phases = kn_arena_alloc(&plan->arena, 3, sizeof *phases);
+  struct kn_lines rows = {0};
   struct kn_text text = {0};
   if (!phases) return kn_plan_no_memory(plan);
   kiln_status status =
       add_line(c, &c->p->load, kn_arena_printf(&plan->arena, "return v%zu;", c->p->load.count - 1));
   if (status == KILN_OK) {
-    status = keep_phase(c, &phases[0],
+    status =
+        add_line(c, &rows, kn_arena_printf(&plan->arena, "return a.%s;", c->p->chain.rows->name));
+  }
+  if (status == KILN_OK) {
+    status = keep_phase(c, &phases[0], "KILN_DEVICE i64 chain_num_rows(const kiln_args& a)", &rows);
+  }
+  if (status == KILN_OK) {
+    status = keep_phase(c, &phases[1],
                         "template <class C> KILN_DEVICE auto chain_load(const kiln_args& a, C& c)",
                         &c->p->load);
   }
   if (status == KILN_OK) {
-    status = keep_phase(c, &phases[1],
+    status = keep_phase(c, &phases[2],
                         "template <class C, class V> KILN_DEVICE void chain_store(const kiln_args& "
                         "a, C& c, const V& v)",
                         &c->p->store);
@@ -525,7 +536,7 @@ static kiln_status keep(struct composer *c) {
     kn_text_printf(&text, "%s\n", c->p->text.lines[i]);
   }
   plan->phases = phases;
-  plan->num_phases = 2;
+  plan->num_phases = 3;
   plan->chain_text = text.failed ? NULL : kn_arena_strdup(&plan->arena, text.data);
   kn_text_release(&text);
   const char **headers = kn_arena_alloc(&plan->arena, c->p->headers.count + 1, sizeof *headers);

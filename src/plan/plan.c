@@ -106,6 +106,11 @@ kiln_status kn_add_constant(struct kn_planner *p, enum kn_constant_kind kind, co
     return kn_fail(KILN_E_SPEC, "%s: more than %d constants", p->plan->spec->name,
                    KN_MAX_CONSTANTS);
   }
+  for (size_t i = 0; i < p->num_constants; ++i) {
+    if (strcmp(p->constants[i].name, name) != 0) continue;
+    return kn_fail(KILN_E_SPEC, "%s: two names of the spec, or one and Kiln's own, become %s",
+                   p->plan->spec->name, name);
+  }
   p->constants[p->num_constants++] = (struct kn_plan_constant){kind, name, value};
   return KILN_OK;
 }

@@ -56,7 +56,8 @@ struct kn_plan_constant {
   const char *value; /* as CUDA text */
 };
 
-/* A generated function of a chain: chain_load, chain_row or chain_store. One line per stage. */
+/* A generated function of a chain: chain_num_rows, chain_load or chain_store. In the latter two a
+   stage is a line. */
 struct kn_plan_phase {
   const char *signature; /* up to the opening brace */
   const char *const *lines;

@@ -114,10 +114,9 @@ static kiln_status add_step(struct kn_planner *p, const char *template_name, int
 
 /* The number of block rows as text: with column-major scales the padding rows are visited too. */
 static const char *rows_text(struct kn_planner *p) {
-  const char *rows = p->chain.rows->text ? p->chain.rows->text : p->chain.rows->name;
   return kn_arena_printf(&p->plan->arena,
-                         p->chain.layout == KN_SF_ROW_MAJOR ? "(%s)" : "align(%s, 4)",
-                         rows ? rows : "");
+                         p->chain.layout == KN_SF_ROW_MAJOR ? "%s" : "align(%s, 4)",
+                         p->chain.rows->name);
 }
 
 /* Whether rows of the contiguous output, and the second half of the input, keep the alignment. */

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// Chains whose scale block is (1, SF_COLS) with SF_COLS <= 128: the block sits in neighbouring lanes of
+// one warp, so there is no barrier and no shared memory.
+//
+// A flat grid of small blocks; a thread holds VALUES consecutive values of one row. Per row there are
+// CHUNKS threads. Where scale factors are packed, CHUNKS is rounded up so that the four blocks of a
+// word never straddle two rows or two warps; the spare threads hold zeros.
+//
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, HAS_FULL, TILE_THREADS,
+//             TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
+// needs: kiln/rowwise.cuh
+namespace kiln {
+
+constexpr bool IS_PACKED = SF_LAYOUT == SfLayout::PACKED_UE8M0;
+constexpr int LANES = SF_COLS / VALUES;              // threads that share a scale factor
+constexpr int WORD_LANES = LANES * (IS_PACKED ? 4 : 1);  // threads that write one word of them
+constexpr int CHUNKS = int(align_up(COLS / VALUES, IS_PACKED ? WORD_LANES : 1));
+constexpr int SF_COLUMNS = int(ceil_div(COLS / SF_COLS, IS_PACKED ? 4 : 1));
+
+static_assert(TILE_THREADS % 32 == 0, "whole warps");
+static_assert(SF_ROWS == 1 && COLS % SF_COLS == 0, "blocks of one row");
+static_assert(SF_COLS % VALUES == 0 && WORD_LANES <= 32, "a block and a word fit one warp");
+
+template <bool FULL> struct Group {
+  static constexpr int COUNT = VALUES;
+  static constexpr int SF_BLOCK_ROWS = SF_ROWS;
+  static constexpr int SF_BLOCK_COLS = SF_COLS;
+
+  i64 num_rows, row;
+  int chunk;
+  bool inside;  // of the matrix: the others hold zeros and take part in shuffles
+
+  KILN_DEVICE explicit Group(i64 rows) : num_rows(rows) {
+    i64 first = i64(blockIdx.x) * TILE_THREADS;
+    i64 first_row = first / CHUNKS;
+    u32 at = u32(first - first_row * CHUNKS) + threadIdx.x;
+    row = first_row + at / CHUNKS;
+    chunk = int(at % CHUNKS);
+    inside = row < num_rows && chunk < COLS / VALUES;
+  }
+
+  template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
+    if (inside) {
+      kiln::read<FULL>(x + row * stride + i64(part) * COLS + i64(chunk) * VALUES, out);
+    } else {
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) out[i] = 0.0f;
+    }
+  }
+
+  template <class F, SfLayout LAYOUT, bool ROUND, class M>
+  KILN_DEVICE auto quantize(const f32 (&v)[VALUES], M clamp_min) {
+    Amax amax = amax_of(v);
+#pragma unroll
+    for (int lane = 1; lane < LANES; lane *= 2) {
+      amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, lane));
+      if (format<F>::BITS == 4) {
+        amax.has_nan |= __shfl_xor_sync(0xffffffffu, int(amax.has_nan), lane) != 0;
+      }
+    }
+    return quantize_block<F, LAYOUT, ROUND>(v, amax, clamp_min);
+  }
+
+  // The word of packed scale factors that this thread's block is in, in every thread.
+  KILN_DEVICE u32 packed_word(u32 ue8m0) {
+    u32 word = inside ? ue8m0 << (chunk / LANES % 4 * 8) : 0;
+#pragma unroll
+    for (int lane = LANES; lane < WORD_LANES; lane *= 2) {
+      word |= __shfl_xor_sync(0xffffffffu, word, lane);
+    }
+    return word;
+  }
+
+  template <class Q, class S>
+  KILN_DEVICE void store(const Q& q, u8* data, i64 stride, S* sf, i64 ld) {
+    u32 bits = IS_PACKED ? packed_word(q.scale.ue8m0) : __float_as_uint(q.scale.sf);
+    if (inside) {
+      using format_t = typename decltype(q.codes)::format_t;
+      write<FULL>(data + packed_bytes<format_t>(row * stride + i64(chunk) * VALUES), q.codes);
+    }
+    if (chunk % WORD_LANES != 0) return;
+    // Rows that pad a column are written 0, but only where the distance of columns is the default.
+    bool is_pad = SF_LAYOUT != SfLayout::ROW_MAJOR && row >= num_rows &&
+                  row < align_up(num_rows, 4) && ld == align_up(num_rows, 4);
+    if (row < num_rows || is_pad) {
+      store_sf<SF_LAYOUT>(sf, row, chunk / WORD_LANES, SF_COLUMNS, ld, is_pad ? 0 : bits);
+    }
+  }
+};
+
+template <bool FULL> KILN_DEVICE void group(const kiln_args& a) {
+  ptx::grid_launch_dependents();
+  ptx::grid_dependency_wait();
+  Group<FULL> c(chain_num_rows(a));
+  chain_store(a, c, chain_load(a, c));
+}
+
+}  // namespace kiln
+
+extern "C" __global__ void __launch_bounds__(kiln::TILE_THREADS, kiln::TILE_BLOCKS_PER_SM)
+    group_full(const __grid_constant__ kiln::kiln_args a) {
+  if constexpr (kiln::HAS_FULL) kiln::group<true>(a);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::TILE_THREADS)
+    group_any(const __grid_constant__ kiln::kiln_args a) {
+  kiln::group<false>(a);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// A thread's consecutive values from and to global memory: full-width vectors, or element by element
+// where a pointer or stride is not aligned.
+#pragma once
+#include "kiln/convert.cuh"
+
+namespace kiln {
+
+// What an access of WIDTH bytes moves.
+template <int WIDTH> struct access;
+template <> struct access<1> {
+  using type = u8;
+};
+template <> struct access<2> {
+  using type = u16;
+};
+template <> struct access<4> {
+  using type = u32;
+};
+template <> struct access<8> {
+  using type = u32x2;
+};
+template <> struct access<16> {
+  using type = u32x4;
+};
+
+template <class T> KILN_DEVICE T from_bits(u32 bits) {
+  if constexpr (sizeof(T) == 4) {
+    return __uint_as_float(bits);
+  } else {
+    return T{u16(bits)};
+  }
+}
+
+// Reads N elements at p as f32.
+template <bool FULL, int N, class T> KILN_DEVICE void read(const T* p, f32 (&out)[N]) {
+  if constexpr (FULL) {
+    constexpr int WIDTH = access_width(N * int(sizeof(T)));
+    using vector_t = typename access<WIDTH>::type;
+    constexpr int COUNT = N * int(sizeof(T)) / WIDTH;
+    union {
+      vector_t v[COUNT];
+      T t[N];
+    } raw;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      raw.v[i] = ptx::load_cs(reinterpret_cast<const vector_t*>(p) + i);
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) out[i] = to_f32(raw.t[i]);
+  } else {
+    using bits_t = typename access<sizeof(T)>::type;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      out[i] = to_f32(from_bits<T>(ptx::load_cs(reinterpret_cast<const bits_t*>(p) + i)));
+    }
+  }
+}
+
+// Writes N codes at byte address p.
+template <bool FULL, class F, int N> KILN_DEVICE void write(u8* p, const Codes<F, N>& codes) {
+  constexpr int BYTES = Codes<F, N>::BYTES;
+  // Three words of e5m6 are the unit that a pointer is aligned to.
+  constexpr int WIDTH = FULL ? access_width(BYTES) : format<F>::BITS == 12 ? 4 : 1;
+  using vector_t = typename access<WIDTH>::type;
+#pragma unroll
+  for (int i = 0; i < BYTES / WIDTH; ++i) {
+    vector_t v;
+    if constexpr (WIDTH == 16) {
+      v = {codes.w[i * 4], codes.w[i * 4 + 1], codes.w[i * 4 + 2], codes.w[i * 4 + 3]};
+    } else if constexpr (WIDTH == 8) {
+      v = {codes.w[i * 2], codes.w[i * 2 + 1]};
+    } else {
+      v = vector_t(codes.w[i * WIDTH / 4] >> i * WIDTH % 4 * 8);
+    }
+    ptx::store_cs(reinterpret_cast<vector_t*>(p) + i, v);
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// Between storage formats and f32, by the rules of contract 0: nearest even, saturating.
+#pragma once
+#include "kiln/ptx.cuh"
+
+namespace kiln {
+
+KILN_DEVICE f32 to_f32(f32 x) { return x; }
+KILN_DEVICE f32 to_f32(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
+KILN_DEVICE f32 to_f32(f16 x) { return ptx::f32_from_f16(x.bits); }
+
+KILN_DEVICE bool is_nan(f32 x) { return x != x; }
+
+template <class T> struct fmt_max;
+template <> struct fmt_max<e4m3> {
+  static constexpr f32 VALUE = 448.0f, CLAMP_MIN = 1e-4f;
+};
+template <> struct fmt_max<e5m2> {
+  static constexpr f32 VALUE = 57344.0f, CLAMP_MIN = 1e-4f;
+};
+template <> struct fmt_max<e5m6> {
+  static constexpr f32 VALUE = 65024.0f, CLAMP_MIN = 1e-4f;
+};
+template <> struct fmt_max<e2m1> {
+  static constexpr f32 VALUE = 6.0f, CLAMP_MIN = 6 * 0x1p-126f;
+};
+
+// One code of e2m1 in the low four bits. One FMA adds 2^22 + 3
+// times the power of two below |v|: the sum's mantissa then counts steps of the format, nearest
+// even, and its exponent supplies the rest of the code.
+KILN_DEVICE u32 e2m1_code(f32 v) {
+  f32 a = fminf(fabsf(v), 6.0f);
+  f32 power = __uint_as_float(max(__float_as_uint(a) & 0x7f800000u, 0x3f800000u));
+  u32 r = __float_as_uint(fmaf(power, 0x1p22f + 3.0f, a));
+  u32 sign = is_nan(v) ? 0 : __float_as_uint(v) >> 28 & 8;
+  return ((r + (r >> 22)) & 7) | sign;
+}
+
+// One code of e5m6 in the low twelve bits, by the same addition with 2^17 + 62; v is no NaN.
+KILN_DEVICE u32 e5m6_code(f32 v) {
+  f32 a = fminf(fabsf(v), 65024.0f);
+  f32 power = __uint_as_float(max(__float_as_uint(a) & 0x7f800000u, 0x38800000u));  // 2^-14
+  u32 r = __float_as_uint(fmaf(power, 0x1p17f + 62.0f, a));
+  return ((r + (r >> 17)) & 0x7ff) | (__float_as_uint(v) >> 20 & 0x800);
+}
+constexpr u32 E5M6_NAN = 0x7ff;
+
+// N codes as 32-bit words in memory order.
+template <class F, int N> struct Codes {
+  static constexpr int BYTES = N * format<F>::BITS / 8;
+  static constexpr int WORDS = (BYTES + 3) / 4;
+  using format_t = F;
+  u32 w[WORDS];
+};
+
+KILN_DEVICE u16 two_codes(e4m3, f32 low, f32 high) { return ptx::e4m3x2_from_f32(low, high); }
+KILN_DEVICE u16 two_codes(e5m2, f32 low, f32 high) { return ptx::e5m2x2_from_f32(low, high); }
+
+// 8-bit formats: four codes a word, two a conversion. NaN becomes 0x7f.
+template <class F, int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<F, N>& out) {
+#pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    u32 low = two_codes(F{}, v[i], i + 1 < N ? v[min_int(i + 1, N - 1)] : 0.0f);
+    u32 high = 0;
+    if (i + 2 < N) {
+      high = two_codes(F{}, v[min_int(i + 2, N - 1)], i + 3 < N ? v[min_int(i + 3, N - 1)] : 0.0f);
+    }
+    out.w[i / 4] = low | high << 16;
+  }
+}
+
+// e2m1: eight codes a word, the even channel in the low nibble. NaN becomes +6.
+template <int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<e2m1, N>& out) {
+#pragma unroll
+  for (int i = 0; i < (N + 7) / 8; ++i) out.w[i] = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) out.w[i / 8] |= e2m1_code(v[i]) << i % 8 * 4;
+}
+
+// e5m6: eight codes h0..h7 in three words, the first in the high bits of the first word.
+template <int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<e5m6, N>& out) {
+#pragma unroll
+  for (int i = 0; i < N / 8; ++i) {
+    u32 h[8];
+#pragma unroll
+    for (int k = 0; k < 8; ++k) h[k] = is_nan(v[i * 8 + k]) ? E5M6_NAN : e5m6_code(v[i * 8 + k]);
+    out.w[i * 3] = h[0] << 20 | h[1] << 8 | h[2] >> 4;
+    out.w[i * 3 + 1] = h[2] << 28 | h[3] << 16 | h[4] << 4 | h[5] >> 8;
+    out.w[i * 3 + 2] = h[5] << 24 | h[6] << 12 | h[7];
+  }
+}
+
+// The value of x rounded to F, as `stage: round` has it.
+KILN_DEVICE f32 round_to(bf16, f32 x) { return to_f32(bf16{ptx::bf16_from_f32(x)}); }
+KILN_DEVICE f32 round_to(f16, f32 x) { return to_f32(f16{ptx::f16_from_f32(x)}); }
+KILN_DEVICE f32 round_to(e4m3, f32 x) {
+  return is_nan(x) ? x : ptx::f32_from_f16(u16(ptx::f16x2_from_e4m3x2(ptx::e4m3x2_from_f32(x, 0))));
+}
+KILN_DEVICE f32 round_to(e5m2, f32 x) {
+  return is_nan(x) ? x : ptx::f32_from_f16(u16(ptx::f16x2_from_e5m2x2(ptx::e5m2x2_from_f32(x, 0))));
+}
+
+}  // namespace kiln
