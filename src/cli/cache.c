@@ -79,7 +79,7 @@ static int list(cJSON *cache, const struct cli_options *options) {
     printf("%-7s  %.12s  %s  %8.1f KiB  %s\n", cli_json_string(entry, "target"),
            cli_json_string(entry, "key"), cli_json_string(entry, "nvrtc_id"),
            cli_json_number(entry, "bytes") / 1024,
-           valid ? cli_json_string(facts, "canonical") : "damaged");
+           valid ? cli_json_string(facts, "request") : "damaged");
   }
   return CLI_DONE;
 }

@@ -28,41 +28,71 @@ static void tell(struct doctor *d, bool ok, const char *what, const char *format
   cJSON_AddItemToArray(d->checks, check);
 }
 
-static void tell_last(struct doctor *d, const char *what) {
+static void tell_last(struct doctor *d, const char *what, const char *subject) {
   const kiln_error *error = kiln_last_error();
   const bool has_log = error->log && error->log[0];
-  tell(d, false, what, "%s%s%s", error->message, has_log ? "\n" : "", has_log ? error->log : "");
+  tell(d, false, what, "%s%s%s%s%s", subject, subject[0] ? ": " : "", error->message,
+       has_log ? "\n" : "", has_log ? error->log : "");
 }
 
 /* The context's facts as JSON; NULL after a message. */
 static cJSON *facts(struct doctor *d, kiln *k) {
   char *text = NULL;
   if (kiln_context_text(k, KILN_TEXT_CONTEXT, &text) != KILN_OK) {
-    tell_last(d, "context");
+    tell_last(d, "context", "");
     return NULL;
   }
   return cli_json_parse(text);
+}
+
+/* The kernel that is compiled as a trial: the copy, or where the specs given have none, the first
+   example there is. Its operator stays in *out_op; NULL if there is no example at all. */
+static cJSON *find_trial(const kiln *k, const char **out_op) {
+  const size_t count = kiln_num_operators(k);
+  cJSON *example = NULL;
+  size_t i, copy = 0;
+
+  for (i = 0; i < count; i++) {
+    if (strcmp(kiln_operator_name(k, i), "copy") == 0) copy = i;
+  }
+  for (i = 0; i < count && !example; i++) {
+    cJSON *spec;
+    *out_op = kiln_operator_name(k, (copy + i) % count);
+    spec = cli_json_operator(k, *out_op);
+    example = cJSON_DetachItemFromArray(cJSON_GetObjectItemCaseSensitive(spec, "examples"), 0);
+    cJSON_Delete(spec);
+  }
+  return example;
 }
 
 /* Compiles a small spec for a target, past the cache. */
 static bool try_compile(struct doctor *d, const char *arch) {
   kiln *k = cli_open(d->options, arch, KILN_NO_CACHE);
   kiln_kernel *kernel = NULL;
+  struct cli_params params = {0};
   kiln_request request;
-  cJSON *json;
-  bool ok = false;
+  cJSON *example, *json;
+  bool ok;
 
   if (!k) return false;
   kiln_request_init(&request);
-  request.op = "copy";
-  if (kiln_get(k, &request, &kernel) == KILN_OK) {
+  example = find_trial(k, &request.op);
+  ok = example && cli_params_read(example, &params);
+  request.params = params.items;
+  request.num_params = params.count;
+  if (!ok) {
+    tell(d, false, "compile", "%s: no spec has an example to try", arch);
+  } else if (kiln_get(k, &request, &kernel) == KILN_OK) {
     json = cli_json_kernel(kernel);
-    tell(d, true, "compile", "%s in %.1f ms", arch, cli_json_number(json, "compile_ms"));
+    tell(d, true, "compile", "%s, %s in %.1f ms", arch, request.op,
+         cli_json_number(json, "compile_ms"));
     cJSON_Delete(json);
-    ok = true;
   } else {
-    tell_last(d, "compile");
+    tell_last(d, "compile", arch);
+    ok = false;
   }
+  cJSON_Delete(example);
+  cli_params_release(&params);
   kiln_kernel_unref(kernel);
   kiln_close(k);
   return ok;
@@ -78,7 +108,7 @@ static void check_device(struct doctor *d) {
   kiln_options_init(&o);
   o.flags = KILN_NO_CACHE;
   if (kiln_open(&o, &k) != KILN_OK) {
-    tell_last(d, "device");
+    tell_last(d, "device", "");
     return;
   }
   json = facts(d, k);
@@ -138,7 +168,7 @@ static int run(const struct cli_options *options) {
     cJSON_Delete(json);
     kiln_close(k);
   } else {
-    tell_last(&d, "specs");
+    tell_last(&d, "specs", "");
   }
   for (i = 0; cli_targets[i]; i++) num_compiled += try_compile(&d, cli_targets[i]);
   check_device(&d);

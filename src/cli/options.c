@@ -325,9 +325,10 @@ bool cli_own_int(const struct cli_options *options, const char *name, int64_t mi
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-/* The library's log: cache faults, waits. */
+/* The library's log: cache faults, waits. What was compiled is in the output of each command. */
 static void log_line(void *user, const char *message) {
   (void)user;
+  if (strncmp(message, "compiled ", strlen("compiled ")) == 0) return;
   fprintf(stderr, "kiln: %s\n", message);
 }
 

@@ -203,11 +203,11 @@ static void print_failures(const struct prewarm *p) {
     const char *file = cli_json_string(job->result, "file");
     const char *log = cli_json_string(job->result, "log");
     if (strcmp(cli_json_string(job->result, "result"), "failed") != 0) continue;
-    if (file[0]) {
+    if (cli_json_number(job->result, "line") > 0) {
       fprintf(stderr, "%s:%.0f:%.0f: ", file, cli_json_number(job->result, "line"),
               cli_json_number(job->result, "column"));
     } else {
-      fprintf(stderr, "kiln: ");
+      fprintf(stderr, "%s: ", file[0] ? file : "kiln");
     }
     fprintf(stderr, "%s (%s, %s)\n", cli_json_string(job->result, "message"), job->title,
             job->arch);
