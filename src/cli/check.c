@@ -14,17 +14,18 @@ struct check {
   int num_requests, num_failed;
 };
 
-/* Tells the last error; with the request, where there is one and the error names no place. */
+/* Tells the last error, with the request where there is one. */
 static void tell(struct check *c, const char *file, const char *title, const char *arch) {
   const kiln_error *error = kiln_last_error();
   cJSON *fault = cJSON_CreateObject();
 
   c->num_failed++;
-  if (error->file || !title[0]) {
-    (void)cli_fail_last();
-  } else {
-    fprintf(stderr, "%s: %s (%s, %s)\n", file, error->message, title, arch);
-  }
+  cli_print_fault(&(struct cli_fault){.file = error->file ? error->file : file,
+                                      .line = error->line,
+                                      .column = error->column,
+                                      .message = error->message,
+                                      .request = title[0] ? title : NULL,
+                                      .target = arch});
   cJSON_AddStringToObject(fault, "message", error->message);
   cJSON_AddStringToObject(fault, "file", error->file ? error->file : file);
   cJSON_AddNumberToObject(fault, "line", error->line);

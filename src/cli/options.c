@@ -102,16 +102,23 @@ int cli_fail(const char *format, ...) {
   return CLI_FAILED;
 }
 
+void cli_print_fault(const struct cli_fault *fault) {
+  fprintf(stderr, "%s:", fault->file && fault->file[0] ? fault->file : "kiln");
+  if (fault->line > 0) fprintf(stderr, "%d:", fault->line);
+  if (fault->line > 0 && fault->column > 0) fprintf(stderr, "%d:", fault->column);
+  fprintf(stderr, " %s", fault->message);
+  if (fault->request) fprintf(stderr, " (%s, %s)", fault->request, fault->target);
+  fprintf(stderr, "\n");
+  if (fault->log && fault->log[0]) fprintf(stderr, "%s\n", fault->log);
+}
+
 int cli_fail_last(void) {
   const kiln_error *error = kiln_last_error();
-  if (error->file && error->line > 0) {
-    fprintf(stderr, "%s:%d:%d: %s\n", error->file, error->line, error->column, error->message);
-  } else if (error->file) {
-    fprintf(stderr, "%s: %s\n", error->file, error->message);
-  } else {
-    fprintf(stderr, "kiln: %s\n", error->message);
-  }
-  if (error->log && error->log[0]) fprintf(stderr, "%s\n", error->log);
+  cli_print_fault(&(struct cli_fault){.file = error->file,
+                                      .line = error->line,
+                                      .column = error->column,
+                                      .message = error->message,
+                                      .log = error->log});
   return CLI_FAILED;
 }
 

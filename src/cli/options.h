@@ -86,7 +86,17 @@ bool cli_own_int(const struct cli_options *options, const char *name, int64_t mi
 int cli_usage(const struct cli_options *options, const char *format, ...);
 /* "kiln: <text>" on stderr; returns CLI_FAILED. */
 int cli_fail(const char *format, ...);
-/* kiln_last_error on stderr: `file:line:column: message`, then the log; returns CLI_FAILED. */
+/* What went wrong, and for which request if that is not plain. */
+struct cli_fault {
+  const char *file; /* NULL or "": none */
+  int line, column; /* 0: unknown */
+  const char *message;
+  const char *request, *target; /* or NULL */
+  const char *log;              /* or NULL */
+};
+/* `file:line:column: message (request, target)` on stderr, then the log. */
+void cli_print_fault(const struct cli_fault *fault);
+/* The same of kiln_last_error; returns CLI_FAILED. */
 int cli_fail_last(void);
 
 /* Opens a context for `arch` without device, or with arch NULL for the device; `flags` are added to

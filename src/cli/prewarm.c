@@ -200,18 +200,14 @@ static void print_failures(const struct prewarm *p) {
   int i;
   for (i = 0; i < p->num_jobs; i++) {
     const struct job *job = &p->jobs[i];
-    const char *file = cli_json_string(job->result, "file");
-    const char *log = cli_json_string(job->result, "log");
     if (strcmp(cli_json_string(job->result, "result"), "failed") != 0) continue;
-    if (cli_json_number(job->result, "line") > 0) {
-      fprintf(stderr, "%s:%.0f:%.0f: ", file, cli_json_number(job->result, "line"),
-              cli_json_number(job->result, "column"));
-    } else {
-      fprintf(stderr, "%s: ", file[0] ? file : "kiln");
-    }
-    fprintf(stderr, "%s (%s, %s)\n", cli_json_string(job->result, "message"), job->title,
-            job->arch);
-    if (log[0]) fprintf(stderr, "%s\n", log);
+    cli_print_fault(&(struct cli_fault){.file = cli_json_string(job->result, "file"),
+                                        .line = (int)cli_json_number(job->result, "line"),
+                                        .column = (int)cli_json_number(job->result, "column"),
+                                        .message = cli_json_string(job->result, "message"),
+                                        .request = job->title,
+                                        .target = job->arch,
+                                        .log = cli_json_string(job->result, "log")});
   }
 }
 
