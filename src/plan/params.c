@@ -81,7 +81,7 @@ static kiln_status check_one_of(const struct kn_plan *plan, size_t index) {
 
 static kiln_status unknown_param(const struct kn_planner *p, const char *name) {
   const struct kn_spec *spec = p->plan->spec;
-  const char *names[KN_SPEC_MAX_ENTRIES];
+  const char *names[KN_SPEC_MAX_ENTRIES] = {0};
   struct kn_text list = {0};
   size_t count = 0;
   for (size_t i = 0; i < spec->num_params && count < KN_SPEC_MAX_ENTRIES; ++i) {
