@@ -184,8 +184,9 @@ static kiln_status plan_row(struct kn_planner *p) {
   int64_t out_align = staged ? 16 : access_bytes(chain->format, values);
   bool has_full = values > 1 && rows_stay_aligned(p, x_align, out_align);
   status = add_chain_constants(p, values, has_full);
+  if (status == KILN_OK) status = kn_add_bool(p, "IS_STAGED", staged);
   if (status != KILN_OK) return status;
-  return add_step(p, "row", threads, 256 + (staged ? threads * 12 : 0), rows_text(p), has_full,
+  return add_step(p, "row", threads, 256 + (staged ? threads * 12 : 16), rows_text(p), has_full,
                   x_align, out_align);
 }
 
@@ -198,18 +199,18 @@ static kiln_status plan_channel(struct kn_planner *p) {
   if (status != KILN_OK) return status;
   int64_t tokens = kn_tile(p, "tokens", 128), channels = kn_tile(p, "channels", 64);
   (void)kn_tile(p, "blocks_per_sm", 4);
-  if (tokens % chain->sf_rows || tokens % 16) {
-    return refuse_tile(p, "tokens", tokens, "are multiples of 16 and of the scale block's rows");
+  if (tokens % chain->sf_rows || (tokens & (tokens - 1))) {
+    return refuse_tile(p, "tokens", tokens, "are powers of two that hold whole scale blocks");
   }
-  if (channels % values || threads % (channels / values)) {
-    return refuse_tile(p, "channels", channels,
-                       "are multiples of 8 whose eighth divides the threads");
+  if ((channels & (channels - 1)) || channels < 8 || channels > 256) {
+    return refuse_tile(p, "channels", channels, "are powers of two from 8 to 256");
   }
   int64_t rows_a_thread = tokens * channels / values / threads;
-  if (rows_a_thread < 4 || rows_a_thread % 4 || chain->sf_rows % rows_a_thread) {
+  int64_t rows_a_warp = rows_a_thread * 32 / (channels / values);
+  if (rows_a_thread < 4 || rows_a_thread % 4 || chain->sf_rows % rows_a_warp) {
     return refuse_tile(p, "threads", threads,
-                       "are those that leave a multiple of 4 tokens to each thread, within a "
-                       "scale block");
+                       "are those that leave a multiple of 4 tokens to each thread, and to each "
+                       "warp tokens of one scale block");
   }
   if (chain->layout != KN_SF_ROW_MAJOR || kiln_dtype_bits(chain->format) != 8) {
     return kn_fail(KILN_E_UNSUPPORTED,
@@ -219,8 +220,11 @@ static kiln_status plan_channel(struct kn_planner *p) {
   int64_t shared = chain->parts * tokens * channels * kn_dtype_bytes(x->dtype, 1) +
                    (threads / 32 + tokens / chain->sf_rows) * channels * 4;
   int64_t out_align = chain->transposed ? 16 : 8;
-  bool has_full = rows_stay_aligned(p, 16, out_align);
+  bool has_full = chain->cols % values == 0 && rows_stay_aligned(p, 16, out_align);
   status = add_chain_constants(p, values, has_full);
+  if (status == KILN_OK) {
+    status = kn_add_constant(p, KN_CONSTANT_TYPE, "input_t", kiln_dtype_name(x->dtype));
+  }
   if (status != KILN_OK) return status;
   const char *rows = rows_text(p);
   return add_step(p, "channel", threads, shared,

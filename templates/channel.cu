@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+// Chains whose scale block is (SF_ROWS, 1): a tile of TILE_TOKENS x TILE_CHANNELS a block of threads,
+// one scale a channel and SF_ROWS tokens, the codes transposed on the way out or not.
+//
+// The tile comes in by cp.async, all of it in flight at once, with several blocks an SM. A thread holds
+// 8 channels of ROWS consecutive tokens. Two conversions of two tokens each give four codes of one
+// channel, so transposing costs no byte shuffles: a word goes to [channel][token] in shared memory,
+// whose 16-byte pieces are swizzled by channel / 8, and leaves in 16-byte pieces.
+//
+// Parameters: COLS, PARTS, VALUES (8), SF_ROWS, SF_COLS, TRANSPOSED, HAS_FULL, TILE_TOKENS,
+//             TILE_CHANNELS, TILE_THREADS, TILE_BLOCKS_PER_SM, x_t, chain_num_rows, chain_load, chain_store
+// Shared bytes: PARTS * TILE_TOKENS * TILE_CHANNELS * sizeof(input_t)
+//               + (TILE_THREADS / 32 + TILE_TOKENS / SF_ROWS) * TILE_CHANNELS * 4
+// needs: kiln/access.cuh kiln/scale.cuh
+namespace kiln {
+
+constexpr int GROUPS = TILE_CHANNELS / VALUES;  // threads side by side
+constexpr int ROWS = TILE_TOKENS * GROUPS / TILE_THREADS;  // tokens of a thread
+constexpr int WARPS = TILE_THREADS / 32;
+constexpr int WARP_ROWS = 32 / GROUPS * ROWS;  // tokens of a warp
+constexpr int BLOCKS = TILE_TOKENS / SF_ROWS;  // scale blocks of a channel in the tile
+constexpr int BLOCK_WARPS = SF_ROWS / WARP_ROWS;
+constexpr int SCALES = TILE_CHANNELS * BLOCKS;
+constexpr int THREAD_SCALES = int(ceil_div(SCALES, TILE_THREADS));
+constexpr int PIECES = TILE_TOKENS / 16;  // 16-byte pieces of a channel's codes
+constexpr int CHANNEL_TILES = int(ceil_div(COLS, TILE_CHANNELS));
+
+static_assert(VALUES == 8 && 32 % GROUPS == 0 && ROWS % 4 == 0, "how a tile is dealt out");
+static_assert(SF_COLS == 1 && SF_ROWS % WARP_ROWS == 0, "a warp's tokens share their scales");
+static_assert((PIECES & (PIECES - 1)) == 0, "pieces are swizzled by exclusive or");
+
+struct ChannelShared {
+  union {
+    alignas(16) input_t x[PARTS][TILE_TOKENS][TILE_CHANNELS];
+    u32x4 codes[TILE_CHANNELS][PIECES];  // once the values are in registers
+  };
+  f32 amax[WARPS][TILE_CHANNELS];
+  alignas(16) f32 inv[BLOCKS][TILE_CHANNELS];
+};
+static_assert(sizeof(ChannelShared) ==
+                  PARTS * TILE_TOKENS * TILE_CHANNELS * sizeof(input_t) +
+                      (WARPS + BLOCKS) * TILE_CHANNELS * 4,
+              "the planner counts so");
+
+// Where the block's tile lies.
+struct Tile {
+  i64 num_rows, token;
+  int channel;
+
+  KILN_DEVICE explicit Tile(i64 rows) : num_rows(rows) {
+    i64 token_tile = i64(blockIdx.x) / CHANNEL_TILES;
+    token = token_tile * TILE_TOKENS;
+    channel = int(i64(blockIdx.x) - token_tile * CHANNEL_TILES) * TILE_CHANNELS;
+  }
+};
+
+// The context that brings the tile in: it starts the copies and hands on zeros, on which the chain's
+// element stages come to nothing.
+template <bool FULL> struct Fetch {
+  static constexpr int COUNT = 1;
+  const Tile& tile;
+  ChannelShared& s;
+
+  KILN_DEVICE void read(const input_t* x, i64 stride, int part, f32 (&out)[1]) {
+    constexpr int STEP = FULL ? 16 / int(sizeof(input_t)) : 1;  // elements of a copy
+    constexpr int COPIES = TILE_CHANNELS / STEP;
+    const input_t* from = x + tile.token * stride + i64(part) * COLS + tile.channel;
+#pragma unroll(FULL ? 8 : 1)
+    for (int i = int(threadIdx.x); i < TILE_TOKENS * COPIES; i += TILE_THREADS) {
+      int row = i / COPIES, column = i % COPIES * STEP;
+      bool inside = tile.token + row < tile.num_rows && tile.channel + column < COLS;
+      input_t* to = &s.x[part][row][column];
+      if constexpr (FULL) {
+        if (inside) {
+          ptx::copy_async_16(to, from + row * stride + column);
+        } else {
+          *reinterpret_cast<u32x4*>(to) = u32x4{0, 0, 0, 0};
+        }
+      } else {
+        using bits_t = typename access<sizeof(input_t)>::type;
+        bits_t bits = 0;
+        if (inside) bits = ptx::load_cs(reinterpret_cast<const bits_t*>(from + row * stride + column));
+        *reinterpret_cast<bits_t*>(to) = bits;
+      }
+    }
+    out[0] = 0.0f;
+  }
+};
+
+// The context of one token of a thread: reads its 8 channels from shared memory.
+struct Token {
+  static constexpr int COUNT = VALUES;
+  ChannelShared& s;
+  int row, group;
+
+  KILN_DEVICE void read(const input_t*, i64, int part, f32 (&out)[VALUES]) {
+    union {
+      u32x4 v[VALUES * sizeof(input_t) / 16];
+      input_t t[VALUES];
+    } raw;
+    const u32x4* from = reinterpret_cast<const u32x4*>(&s.x[part][row][group * VALUES]);
+#pragma unroll
+    for (int i = 0; i < int(VALUES * sizeof(input_t) / 16); ++i) raw.v[i] = from[i];
+#pragma unroll
+    for (int i = 0; i < VALUES; ++i) out[i] = to_f32(raw.t[i]);
+  }
+};
+
+// A thread's values times the inverse scales, and the scales that it computed.
+template <class F> struct QuantizedTile {
+  f32 scaled[ROWS][VALUES];
+  f32 sf[THREAD_SCALES];
+};
+struct TransposedTile {
+  const f32* sf;
+};
+
+// The context of the whole tile.
+template <bool FULL> struct Channel {
+  static constexpr int SF_BLOCK_ROWS = SF_ROWS;
+  static constexpr int SF_BLOCK_COLS = SF_COLS;
+  const Tile& tile;
+  ChannelShared& s;
+
+  KILN_DEVICE int group() const { return int(threadIdx.x) % GROUPS; }
+  KILN_DEVICE int row() const { return int(threadIdx.x) / GROUPS * ROWS; }
+
+  // The largest magnitude of each of the thread's channels over the warp's tokens.
+  KILN_DEVICE void reduce_warp(const f32 (&v)[ROWS * VALUES]) {
+    int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+#pragma unroll
+    for (int k = 0; k < VALUES; ++k) {
+      f32 amax = 0.0f;
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) amax = fmaxf(amax, fabsf(v[r * VALUES + k]));
+#pragma unroll
+      for (int other = GROUPS; other < 32; other *= 2) {
+        amax = fmaxf(amax, __shfl_xor_sync(0xffffffffu, amax, other));
+      }
+      if (lane < GROUPS) s.amax[warp][lane * VALUES + k] = amax;
+    }
+  }
+
+  template <class F, SfLayout LAYOUT, bool ROUND, class M>
+  KILN_DEVICE auto quantize(const f32 (&v)[ROWS * VALUES], M clamp_min) {
+    static_assert(format<F>::BITS == 8 && LAYOUT == SfLayout::ROW_MAJOR, "bytes, row-major scales");
+    QuantizedTile<F> q;
+    reduce_warp(v);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < THREAD_SCALES; ++i) {
+      int at = i * TILE_THREADS + int(threadIdx.x);
+      int block = at / TILE_CHANNELS, channel = at % TILE_CHANNELS;
+      q.sf[i] = 0.0f;
+      if (at < SCALES) {
+        f32 amax = 0.0f;
+        for (int w = 0; w < BLOCK_WARPS; ++w) {
+          amax = fmaxf(amax, s.amax[block * BLOCK_WARPS + w][channel]);
+        }
+        Scale scale = make_scale<F, ROUND>(Amax{amax, false}, clamp_min);
+        s.inv[block][channel] = scale.inv;
+        q.sf[i] = scale.sf;
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < VALUES; ++k) {
+      f32 inv = s.inv[row() / SF_ROWS][group() * VALUES + k];
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) q.scaled[r][k] = __fmul_rn(v[r * VALUES + k], inv);
+    }
+    return q;
+  }
+
+  // Four tokens of a channel make a word. The input is no longer needed: every thread has passed the
+  // barriers of quantize.
+  template <class F> KILN_DEVICE TransposedTile transpose(const QuantizedTile<F>& q) {
+#pragma unroll
+    for (int k = 0; k < VALUES; ++k) {
+#pragma unroll
+      for (int r = 0; r < ROWS; r += 4) {
+        u32 low = two_codes(F{}, q.scaled[r][k], q.scaled[r + 1][k]);
+        u32 high = two_codes(F{}, q.scaled[r + 2][k], q.scaled[r + 3][k]);
+        int token = row() + r;
+        int piece = (token / 16) ^ (group() % PIECES);
+        reinterpret_cast<u32*>(&s.codes[group() * VALUES + k][piece])[token % 16 / 4] =
+            low | high << 16;
+      }
+    }
+    __syncthreads();
+    return {q.sf};
+  }
+
+  template <class S> KILN_DEVICE void store_scales(const f32* scales, S* sf) {
+#pragma unroll
+    for (int i = 0; i < THREAD_SCALES; ++i) {
+      int at = i * TILE_THREADS + int(threadIdx.x);
+      i64 token = tile.token + i64(at / TILE_CHANNELS) * SF_ROWS;
+      i64 channel = tile.channel + at % TILE_CHANNELS;
+      if (at < SCALES && token < tile.num_rows && channel < COLS) {
+        ptx::store_cs(reinterpret_cast<u32*>(sf) + token / SF_ROWS * COLS + channel,
+                      __float_as_uint(scales[i]));
+      }
+    }
+  }
+
+  // Rows of tokens: 8 codes a thread and token.
+  template <class F, class S>
+  KILN_DEVICE void store(const QuantizedTile<F>& q, u8* data, i64 stride, S* sf, i64) {
+    int channel = tile.channel + group() * VALUES;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      i64 token = tile.token + row() + r;
+      if (token >= tile.num_rows || channel >= COLS) continue;
+      Codes<F, VALUES> codes;
+      encode(q.scaled[r], codes);
+      u8* to = data + token * stride + channel;
+      if constexpr (FULL) {
+        write<true>(to, codes);
+      } else {
+#pragma unroll
+        for (int k = 0; k < VALUES; ++k) {
+          if (channel + k < COLS) ptx::store_cs(to + k, u8(codes.w[k / 4] >> k % 4 * 8));
+        }
+      }
+    }
+    store_scales(q.sf, sf);
+  }
+
+  // Rows of channels: 16 tokens a piece.
+  template <class S>
+  KILN_DEVICE void store(const TransposedTile& q, u8* data, i64 stride, S* sf, i64) {
+#pragma unroll 2
+    for (int i = int(threadIdx.x); i < TILE_CHANNELS * PIECES; i += TILE_THREADS) {
+      int channel = i / PIECES, piece = i % PIECES;
+      i64 token = tile.token + piece * 16;
+      if (token >= tile.num_rows || tile.channel + channel >= COLS) continue;
+      u32x4 codes = s.codes[channel][piece ^ (channel / VALUES % PIECES)];
+      u8* to = data + i64(tile.channel + channel) * stride + token;
+      if (FULL && token + 16 <= tile.num_rows) {
+        ptx::store_cs(reinterpret_cast<u32x4*>(to), codes);
+      } else {
+        const u32 words[4] = {codes.x, codes.y, codes.z, codes.w};
+#pragma unroll
+        for (int k = 0; k < 16; ++k) {
+          if (token + k < tile.num_rows) ptx::store_cs(to + k, u8(words[k / 4] >> k % 4 * 8));
+        }
+      }
+    }
+    store_scales(q.sf, sf);
+  }
+};
+
+template <bool FULL> KILN_DEVICE void run_channel(const kiln_args& a) {
+  ChannelShared& s = shared<ChannelShared>();
+  Tile tile(chain_num_rows(a));
+  ptx::grid_launch_dependents();
+  ptx::grid_dependency_wait();
+
+  Fetch<FULL> fetch{tile, s};
+  chain_load(a, fetch);
+  ptx::copy_async_wait_all();
+  __syncthreads();
+
+  Channel<FULL> c{tile, s};
+  Values<1, ROWS * VALUES> values;
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    Token token{s, c.row() + r, c.group()};
+    auto v = chain_load(a, token);
+#pragma unroll
+    for (int k = 0; k < VALUES; ++k) values.v[0][r * VALUES + k] = v.v[0][k];
+  }
+  chain_store(a, c, values);
+}
+
+}  // namespace kiln
+
+extern "C" __global__ void __launch_bounds__(kiln::TILE_THREADS, kiln::TILE_BLOCKS_PER_SM)
+    channel_full(const __grid_constant__ kiln::kiln_args a) {
+  if constexpr (kiln::HAS_FULL) kiln::run_channel<true>(a);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::TILE_THREADS)
+    channel_any(const __grid_constant__ kiln::kiln_args a) {
+  kiln::run_channel<false>(a);
+}

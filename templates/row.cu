@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+// Chains whose scale block is a whole row: one block of threads a row, the row in registers between its
+// amax and its cast.
+//
+// A thread holds VECTORS vectors of VALUES values, TILE_THREADS vectors apart, so that accesses
+// coalesce. A row too long for the registers of 1024 threads is read twice: once for its amax, once
+// for its codes (KEEPS_ROW tells).
+//
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, IS_STAGED, HAS_FULL, TILE_THREADS,
+//             TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
+// Shared bytes: 256 + (IS_STAGED ? 12 * TILE_THREADS : 16)
+// needs: kiln/rowwise.cuh
+namespace kiln {
+
+constexpr int WARPS = TILE_THREADS / 32;
+constexpr int ROW_VECTORS = COLS / VALUES;
+constexpr int VECTORS = int(ceil_div(ROW_VECTORS, TILE_THREADS));
+constexpr bool KEEPS_ROW = VECTORS * VALUES <= 64;
+constexpr int HELD = KEEPS_ROW ? VECTORS : 1;  // vectors in registers at a time
+
+static_assert(TILE_THREADS % 32 == 0 && TILE_THREADS <= 1024, "whole warps");
+static_assert(SF_ROWS == 1 && SF_COLS == COLS, "the block is a row");
+static_assert(COLS % VALUES == 0, "vectors do not straddle rows");
+static_assert(!IS_STAGED || VALUES == 8, "a staged vector is three words");
+
+struct RowShared {
+  f32 amax[32];
+  u32 has_nan[32];
+  // e5m6 takes 12 bytes a vector. Through shared memory, a warp stores whole 16-byte pieces.
+  alignas(16) u32 stage[IS_STAGED ? TILE_THREADS * 3 : 4];
+};
+
+static_assert(sizeof(RowShared) == 256 + (IS_STAGED ? 12 * TILE_THREADS : 16),
+              "the planner counts so");
+
+// The codes of the vectors that a thread holds, and the row's scale.
+template <class F> struct QuantizedRow {
+  Codes<F, VALUES> codes[HELD];
+  Scale scale;
+};
+
+template <bool FULL> struct Row {
+  static constexpr int COUNT = HELD * VALUES;
+  static constexpr int SF_BLOCK_ROWS = SF_ROWS;
+  static constexpr int SF_BLOCK_COLS = SF_COLS;
+
+  i64 num_rows, row;
+  int first;  // of the vectors held by the block
+  Amax amax;  // of the row
+  RowShared& s;
+
+  KILN_DEVICE explicit Row(i64 rows)
+      : num_rows(rows), row(blockIdx.x), first(0), amax{0.0f, false}, s(shared<RowShared>()) {}
+
+  KILN_DEVICE int vector(int held) const { return first + held * TILE_THREADS + int(threadIdx.x); }
+  KILN_DEVICE bool is_inside(int held) const {
+    return row < num_rows && vector(held) < ROW_VECTORS;
+  }
+
+  template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[COUNT]) {
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      f32 v[VALUES] = {};
+      if (is_inside(h)) {
+        kiln::read<FULL>(x + row * stride + i64(part) * COLS + i64(vector(h)) * VALUES, v);
+      }
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) out[h * VALUES + i] = v[i];
+    }
+  }
+
+  KILN_DEVICE void see(Amax seen) {
+    amax.value = fmaxf(amax.value, seen.value);
+    amax.has_nan |= seen.has_nan;
+  }
+
+  // Every thread's amax becomes the row's.
+  KILN_DEVICE void reduce() {
+#pragma unroll
+    for (int lane = 16; lane > 0; lane /= 2) {
+      amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, lane));
+    }
+    amax.has_nan = __any_sync(0xffffffffu, amax.has_nan) != 0;
+    if constexpr (WARPS > 1) {
+      int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+      if (lane == 0) {
+        s.amax[warp] = amax.value;
+        s.has_nan[warp] = amax.has_nan;
+      }
+      __syncthreads();
+      amax = {lane < WARPS ? s.amax[lane] : 0.0f, lane < WARPS && s.has_nan[lane] != 0};
+#pragma unroll
+      for (int other = 16; other > 0; other /= 2) {
+        amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, other));
+      }
+      amax.has_nan = __any_sync(0xffffffffu, amax.has_nan) != 0;
+    }
+  }
+
+  template <class F, SfLayout LAYOUT, bool ROUND, class M>
+  KILN_DEVICE auto quantize(const f32 (&v)[COUNT], M clamp_min) {
+    QuantizedRow<F> q;
+    q.scale = make_scale<F, ROUND>(amax, clamp_min);
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      f32 part[VALUES];
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) part[i] = v[h * VALUES + i];
+      scale_and_encode(part, q.scale.inv, q.codes[h]);
+    }
+    return q;
+  }
+
+  // A warp's 32 vectors of 12 bytes as 24 pieces of 16.
+  template <class F> KILN_DEVICE void store_staged(const Codes<F, VALUES>& codes, int h, u8* data) {
+    int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+    int begin = vector(h) - lane;
+    int count = min_int(32, ROW_VECTORS - begin);
+    u32* stage = s.stage + warp * 96;
+#pragma unroll
+    for (int k = 0; k < 3; ++k) stage[lane * 3 + k] = codes.w[k];
+    __syncwarp();
+    if (row < num_rows && lane * 16 < count * 12) {
+      u32x4 piece = reinterpret_cast<const u32x4*>(stage)[lane];
+      ptx::store_cs(reinterpret_cast<u32x4*>(data + i64(begin) * 12) + lane, piece);
+    }
+    __syncwarp();
+  }
+
+  template <class F, class S>
+  KILN_DEVICE void store(const QuantizedRow<F>& q, u8* data, i64 stride, S* sf, i64 ld) {
+    data += packed_bytes<F>(row * stride);
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      if constexpr (FULL && IS_STAGED) {
+        store_staged(q.codes[h], h, data);
+      } else if (is_inside(h)) {
+        write<FULL>(data + packed_bytes<F>(i64(vector(h)) * VALUES), q.codes[h]);
+      }
+    }
+    if (threadIdx.x != 0 || first != 0) return;
+    constexpr bool IS_PACKED = SF_LAYOUT == SfLayout::PACKED_UE8M0;
+    bool is_pad = row >= num_rows && ld == align_up(num_rows, 4);
+    if (row < num_rows || is_pad) {
+      u32 bits = IS_PACKED ? q.scale.ue8m0 : __float_as_uint(q.scale.sf);
+      store_sf<SF_LAYOUT>(sf, row, 0, 1, ld, is_pad ? 0 : bits);
+    }
+  }
+};
+
+template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
+  ptx::grid_launch_dependents();
+  ptx::grid_dependency_wait();
+  Row<FULL> c(chain_num_rows(a));
+  if constexpr (KEEPS_ROW) {
+    auto values = chain_load(a, c);
+    c.see(amax_of(values.v[0]));
+    c.reduce();
+    chain_store(a, c, values);
+  } else {
+    for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
+      c.see(amax_of(chain_load(a, c).v[0]));
+    }
+    c.reduce();
+    for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
+      chain_store(a, c, chain_load(a, c));
+    }
+  }
+}
+
+}  // namespace kiln
+
+extern "C" __global__ void __launch_bounds__(kiln::TILE_THREADS, kiln::TILE_BLOCKS_PER_SM)
+    row_full(const __grid_constant__ kiln::kiln_args a) {
+  if constexpr (kiln::HAS_FULL) kiln::run_row<true>(a);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::TILE_THREADS)
+    row_any(const __grid_constant__ kiln::kiln_args a) {
+  kiln::run_row<false>(a);
+}
