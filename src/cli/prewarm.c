@@ -211,21 +211,18 @@ static void print_failures(const struct prewarm *p) {
   }
 }
 
+/* The kernel comes last, as its params make it long. */
 static void print_table(const struct prewarm *p, double ms) {
-  int i, width = 6;
-  for (i = 0; i < p->num_jobs; i++) {
-    const int length = (int)strlen(p->jobs[i].title);
-    if (length > width) width = length;
-  }
-  printf("%-*s  %-7s  %9s  %6s  %8s  %s\n", width, "kernel", "target", "registers", "shared", "ms",
-         "result");
+  int i;
+  printf("%-7s  %9s  %6s  %8s  %-8s  %s\n", "target", "registers", "shared", "ms", "result",
+         "kernel");
   for (i = 0; i < p->num_jobs; i++) {
     const struct job *job = &p->jobs[i];
     const double spills = cli_json_number(job->result, "spill_bytes");
-    printf("%-*s  %-7s  %9.0f  %6.0f  %8.1f  %s", width, job->title, job->arch,
+    printf("%-7s  %9.0f  %6.0f  %8.1f  %-8s  %s", job->arch,
            cli_json_number(job->result, "registers"), cli_json_number(job->result, "shared_bytes"),
-           cli_json_number(job->result, "ms"), cli_json_string(job->result, "result"));
-    if (spills > 0) printf(", spills %.0f bytes", spills);
+           cli_json_number(job->result, "ms"), cli_json_string(job->result, "result"), job->title);
+    if (spills > 0) printf(" (spills %.0f bytes)", spills);
     printf("\n");
   }
   printf("%d compiled, %d hit, %d failed in %.1f s\n", p->num_compiled, p->num_hit, p->num_failed,

@@ -35,7 +35,7 @@ find raced -type f | wc -l
 kiln cache stats --cache-dir raced | sed -n '$p' | tr -s ' ' | cut -d ' ' -f 1,2,4
 
 echo "wiped all the time:"
-(while [ ! -e stop ]; do rm -rf wiped; done) &
+(while [ ! -e stop ]; do rm -rf wiped 2>/dev/null; done) &
 wiper=$!
 for i in 1 2 3; do
   kiln prewarm "$spec" --arch sm_90a --cache-dir wiped --json 2>err | python3 -c '

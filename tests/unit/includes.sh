@@ -14,7 +14,7 @@ emit:   base spec plan emit  kiln/kiln.h
 oracle: base oracle  kiln/kiln.h
 cuda:   base cuda  kiln/kiln.h cuda.h nvrtc.h
 cache:  base cache  kiln/kiln.h
-cli:    cli oracle  kiln/kiln.h cJSON.h
+cli:    cli oracle  kiln/kiln.h cJSON.h cuda.h
 '
 # No clock, environment, thread or file in what must be a pure function.
 pure='spec plan emit oracle'
