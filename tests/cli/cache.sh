@@ -25,6 +25,8 @@ echo "whatever the environment says:"
 NVCC_APPEND_FLAGS=-DX NVRTC_APPEND_FLAGS=-DX CPATH=/x C_INCLUDE_PATH=/x TZ=Asia/Tokyo \
   warm --cache-dir 'new place/b c'
 
+spec=$SOURCE/specs/bench # quick to compile
+
 echo "eight at once on a cold cache:"
 for i in 1 2 3 4 5 6 7 8; do
   (warm --cache-dir raced -j 1 >"raced.$i") &
