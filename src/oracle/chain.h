@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chains, interpreted a band of rows at a time: a band has as many rows as share a scale. Values
+ * are kept with the bounds between which a kernel's may lie; the three are the same until a stage
+ * computes something to an accuracy instead of to the bit.
+ */
+#ifndef KILN_ORACLE_CHAIN_H
+#define KILN_ORACLE_CHAIN_H
+
+#include "oracle/elements.h"
+
+struct kn_oracle_values {
+  float nominal, low, high;
+};
+
+enum kn_oracle_layout { KN_ORACLE_ROW_MAJOR, KN_ORACLE_COL_MAJOR, KN_ORACLE_PACKED };
+
+struct kn_oracle_quantize {
+  kiln_dtype to;
+  int64_t rows, cols; /* of a block */
+  bool round_sf;
+  enum kn_oracle_layout layout;
+  float clamp_min; /* negative: the format's own */
+};
+
+struct kn_oracle_chain;
+struct kn_oracle_stage {
+  void (*run)(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+  kiln_dtype dtype; /* round */
+  bool has_clamp;   /* swiglu */
+  float clamp;
+};
+
+enum { KN_ORACLE_MAX_STAGES = 32 };
+
+struct kn_oracle_chain {
+  struct kn_oracle_stage stages[KN_ORACLE_MAX_STAGES];
+  int num_stages;
+  struct kn_oracle_quantize quantize;
+  bool transposed;
+  const kiln_tensor *in, *data, *sf;
+  const kiln_tensor *written_data, *written_sf; /* or NULL: see kn_oracle_job */
+  int64_t num_rows;
+
+  int64_t first, rows;             /* the band */
+  int64_t cols;                    /* of the values held */
+  struct kn_oracle_values *values; /* [rows][cols] */
+  bool exact;                      /* no stage so far had a tolerance */
+};
+
+/* Reads the chain's text. */
+kiln_status kn_oracle_parse(const struct kn_oracle_job *job, struct kn_oracle_chain *out);
+
+/* Quantises and stores the band; writes the padding of its scale factors. */
+void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Input data: each element is a pure function of seed and position. */
+#include <math.h>
+
+#include "oracle/elements.h"
+
+static uint64_t mix(uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+static uint64_t mix3(uint64_t seed, int64_t row, int64_t column) {
+  return mix(mix(mix(seed) ^ (uint64_t)row) ^ (uint64_t)column);
+}
+
+/* Near normal: the sum of four uniform numbers, centred, with variance 1. */
+static float normal(uint64_t random) {
+  const int sum = (int)(random & 0xFFFF) + (int)(random >> 16 & 0xFFFF) +
+                  (int)(random >> 32 & 0xFFFF) + (int)(random >> 48);
+  return (float)(sum - 2 * 0xFFFF) * (1.7320508f / 65536);
+}
+
+/* What a tile of 32 x 32 elements is made of. */
+enum kind {
+  NORMAL,
+  ZEROS,    /* of both signs */
+  SOME_NAN, /* among normal data */
+  ALL_NAN,
+  SOME_INF,
+  SUBNORMAL, /* of f32, bf16 and f16 */
+  TIES,      /* multiples of 1/64 below a maximum that gives a power of two as scale */
+  MAXIMA,    /* of the formats, and their neighbours */
+  TINY,      /* around the smallest scales */
+  HUGE_AMAX, /* near FLT_MAX */
+  GATES,     /* where exp over- and underflows */
+  NUM_KINDS
+};
+
+static float pick(const float *list, size_t count, uint64_t random) {
+  const float value = list[(random >> 8) % count];
+  return random & 1 ? -value : value;
+}
+
+static float edge(enum kind kind, uint64_t random) {
+  static const float maxima[] = {448,  447,  57344, 65024, 6,       5,     464,   240, 65504,
+                                 3.5f, 2.5f, 1.5f,  96,    0x1p-6f, 1e-4f, 61440, 480};
+  static const float tiny[] = {1e-4f, 1e-5f, 0x1p-126f, 6 * 0x1p-126f, 7e-38f, 1e-30f, 4e-7f};
+  static const float huge[] = {3.4e38f, 3.3895314e38f, 1e38f, 6e4f, 1e30f};
+  static const float gates[] = {88, 89, 87.3f, 100, 104, 17, 20, 1e-3f};
+  const float value = normal(random);
+  switch (kind) {
+    case ZEROS:
+      return random & 1 ? -0.0f : 0.0f;
+    case SOME_NAN:
+      return random % 13 == 0 ? NAN : value;
+    case ALL_NAN:
+      return NAN;
+    case SOME_INF:
+      return random % 29 == 0 ? (random & 1 ? -INFINITY : INFINITY) : value;
+    case SUBNORMAL:
+      return ldexpf(value, random % 2 ? -130 : -18);
+    case TIES:
+      return random % 11 == 0 ? 448 : (float)((int)(random % 57344) - 28672) / 64;
+    case MAXIMA:
+      return pick(maxima, sizeof maxima / sizeof *maxima, random);
+    case TINY:
+      return pick(tiny, sizeof tiny / sizeof *tiny, random);
+    case HUGE_AMAX:
+      return pick(huge, sizeof huge / sizeof *huge, random);
+    case GATES:
+      return pick(gates, sizeof gates / sizeof *gates, random);
+    default:
+      return value;
+  }
+}
+
+/* In every second band of rows all tiles are of one kind, so that blocks as wide as the matrix are
+   of one kind too. */
+static enum kind kind_of(uint64_t seed, int64_t row, int64_t column) {
+  const uint64_t band = mix3(seed, row / 32, -1);
+  const uint64_t random =
+      band & 1 ? band >> 1 : mix3(seed, row / 32, column / 32 + ((int64_t)1 << 40));
+  return (enum kind)(random % NUM_KINDS);
+}
+
+static float element(enum kn_fill fill, uint64_t seed, int64_t row, int64_t column) {
+  const uint64_t random = mix3(seed, row, column);
+  if (fill == KN_FILL_EDGES) return edge(kind_of(seed, row, column), random);
+  return ldexpf(normal(random), (int)(mix3(~seed, row, column / 32) % 17) - 10);
+}
+
+static uint32_t code(const kiln_tensor *tensor, enum kn_fill fill, uint64_t seed, int64_t row,
+                     int64_t column) {
+  switch (tensor->dtype) {
+    case KILN_F32:
+    case KILN_F16:
+    case KILN_BF16:
+      return kn_oracle_encode(tensor->dtype, element(fill, seed, row, column));
+    case KILN_BOOL:
+      return mix3(seed, row, column) & 1;
+    default:
+      return (uint32_t)mix3(seed, row, column);
+  }
+}
+
+static void fill_row(const kiln_tensor *t, enum kn_fill fill, uint64_t seed, int64_t row,
+                     int64_t base) {
+  const int last = t->rank - 1;
+  for (int64_t j = 0; j < t->shape[last]; ++j) {
+    kn_oracle_put(t, base + j * t->strides[last], code(t, fill, seed, row, j));
+  }
+}
+
+void kn_oracle_fill(const kiln_tensor *tensor, enum kn_fill fill, uint64_t seed) {
+  int64_t rows = 1;
+  if (tensor->rank == 0) return;
+  for (int axis = 0; axis < tensor->rank - 1; ++axis) rows *= tensor->shape[axis];
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t base = 0, rest = row;
+    for (int axis = tensor->rank - 2; axis >= 0; --axis) {
+      base += rest % tensor->shape[axis] * tensor->strides[axis];
+      rest /= tensor->shape[axis];
+    }
+    fill_row(tensor, fill, seed, row, base);
+  }
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include "oracle/golden.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "oracle/elements.h"
+
+/* ---- reading ---- */
+
+/* Takes the next word of a line; false if there is none or it is too long. */
+static bool next_word(const char **at, const char *end, char *out) {
+  size_t length = 0;
+  while (*at < end && **at == ' ') ++*at;
+  while (*at + length < end && (*at)[length] != ' ') ++length;
+  if (length == 0 || length >= KN_GOLDEN_WORD) return false;
+  memcpy(out, *at, length);
+  out[length] = '\0';
+  *at += length;
+  return true;
+}
+
+static kiln_dtype dtype_of(const char *name) {
+#define KILN_X(dtype, value, bits, text) \
+  if (strcmp(name, text) == 0) return dtype;
+  KILN_DTYPE_TABLE(KILN_X)
+#undef KILN_X
+  return KILN_DTYPE_NONE;
+}
+
+static bool read_array(const char *at, const char *end, struct kn_golden_array *out) {
+  char word[KN_GOLDEN_WORD];
+  int64_t shape[KILN_MAX_RANK];
+  int32_t rank = 0;
+  uint64_t bytes;
+  kiln_dtype dtype;
+  if (!next_word(&at, end, out->name) || !next_word(&at, end, word)) return false;
+  dtype = dtype_of(word);
+  while (next_word(&at, end, word)) {
+    if (rank == KILN_MAX_RANK) return false;
+    shape[rank] = strtoll(word, NULL, 10);
+    if (shape[rank] < 0 || shape[rank] > INT32_MAX) return false;
+    ++rank;
+  }
+  if (!dtype || rank == 0) return false;
+  bytes = (uint64_t)kiln_dtype_bits(dtype) / 8;
+  for (int32_t axis = 0; axis < rank; ++axis) {
+    if (shape[axis] && bytes > UINT32_MAX / (uint64_t)shape[axis]) return false;
+    bytes *= (uint64_t)shape[axis];
+  }
+  out->tensor = kiln_tensor_make(NULL, dtype, rank, shape);
+  out->tensor.size_bytes = bytes;
+  return true;
+}
+
+static bool read_line(const char *at, const char *end, struct kn_golden *out) {
+  char kind[KN_GOLDEN_WORD];
+  if (!next_word(&at, end, kind)) return false;
+  if (strcmp(kind, "case") == 0) return next_word(&at, end, out->op);
+  if (strcmp(kind, "param") == 0) {
+    struct kn_golden_param *param = &out->params[out->num_params];
+    if (out->num_params == KN_GOLDEN_MAX) return false;
+    if (!next_word(&at, end, param->name) || !next_word(&at, end, param->value)) return false;
+    ++out->num_params;
+    return true;
+  }
+  if (strcmp(kind, "in") != 0 && strcmp(kind, "out") != 0) return false;
+  if (out->num_arrays == KN_GOLDEN_MAX) return false;
+  out->arrays[out->num_arrays].is_output = strcmp(kind, "out") == 0;
+  return read_array(at, end, &out->arrays[out->num_arrays++]);
+}
+
+bool kn_golden_parse(const void *bytes, size_t size, struct kn_golden *out) {
+  const char *at = bytes, *const end = at + size;
+  *out = (struct kn_golden){.num_params = 0};
+  for (;;) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    if (!newline) return false;
+    if (newline == at) break;
+    if (!read_line(at, newline, out)) return false;
+    at = newline + 1;
+  }
+  ++at;
+  for (size_t i = 0; i < out->num_arrays; ++i) {
+    kiln_tensor *tensor = &out->arrays[i].tensor;
+    if ((uint64_t)(end - at) < tensor->size_bytes) return false;
+    tensor->data = (char *)(uintptr_t)at; /* only read */
+    at += tensor->size_bytes;
+  }
+  return out->op[0] != '\0' && at == end;
+}
+
+const struct kn_golden_array *kn_golden_array(const struct kn_golden *golden, const char *name) {
+  for (size_t i = 0; i < golden->num_arrays; ++i) {
+    if (strcmp(golden->arrays[i].name, name) == 0) return &golden->arrays[i];
+  }
+  return NULL;
+}
+
+const char *kn_golden_param(const struct kn_golden_param *params, size_t count, const char *name) {
+  for (size_t i = 0; i < count; ++i) {
+    if (strcmp(params[i].name, name) == 0) return params[i].value;
+  }
+  return NULL;
+}
+
+/* ---- as a request ---- */
+
+static void add(struct kn_golden_request *out, const char *name, const char *value) {
+  struct kn_golden_param *param = &out->params[out->num_params];
+  if (out->num_params == KN_GOLDEN_MAX) return;
+  ++out->num_params;
+  (void)snprintf(param->name, sizeof param->name, "%s", name);
+  (void)snprintf(param->value, sizeof param->value, "%s", value);
+}
+
+static void add_int(struct kn_golden_request *out, const char *name, int64_t value) {
+  char text[32];
+  (void)snprintf(text, sizeof text, "%" PRId64, value);
+  add(out, name, text);
+}
+
+/* Hands on the params of the list that the case has. */
+static void hand_on(const struct kn_golden *golden, const char *const *names,
+                    struct kn_golden_request *out) {
+  for (; *names; ++names) {
+    const char *value = kn_golden_param(golden->params, golden->num_params, *names);
+    if (value) add(out, *names, value);
+  }
+}
+
+static bool cast_request(const struct kn_golden *golden, const char *fmt,
+                         struct kn_golden_request *out) {
+  static const char *const names[] = {"num_per_channels", "round_sf",
+                                      "use_tma_aligned_col_major_sf", "use_packed_ue8m0", NULL};
+  const kiln_tensor *x = &kn_golden_array(golden, "x")->tensor;
+  const char *rows = kn_golden_param(golden->params, golden->num_params, "num_per_tokens");
+  if (!fmt || (rows && strcmp(rows, "1") != 0)) return false;
+  if (x->dtype != KILN_F32 && x->dtype != KILN_BF16 && x->dtype != KILN_F16) return false;
+  out->op = "per_token_cast";
+  add_int(out, "hidden", x->shape[1]);
+  add(out, "in_dtype", kiln_dtype_name(x->dtype));
+  add(out, "fmt", fmt);
+  hand_on(golden, names, out);
+  return kn_golden_array(golden, "x_sf") == NULL;
+}
+
+static bool swiglu_request(const struct kn_golden *golden, struct kn_golden_request *out) {
+  static const char *const names[] = {"num_per_tokens", "round_sf", "without_transpose", NULL};
+  static const char clamp[] = "swiglu_clamp_value";
+  const char *value = kn_golden_param(golden->params, golden->num_params, clamp);
+  out->op = "swiglu_forward_and_per_channel_cast_and_transpose";
+  add_int(out, "hidden", kn_golden_array(golden, "x")->tensor.shape[1] / 2);
+  hand_on(golden, names, out);
+  if (value) {
+    add(out, "present.swiglu_clamp_value", "true");
+    (void)snprintf(out->scalars[0].name, KN_GOLDEN_WORD, "%s", clamp);
+    (void)snprintf(out->scalars[0].value, KN_GOLDEN_WORD, "%s", value);
+    out->num_scalars = 1;
+  }
+  return true;
+}
+
+bool kn_golden_request(const struct kn_golden *golden, struct kn_golden_request *out) {
+  const struct kn_golden_array *x = kn_golden_array(golden, "x");
+  *out = (struct kn_golden_request){.num_params = 0};
+  if (!x || x->tensor.rank != 2) return false;
+  if (strcmp(golden->op, "per_token_cast") == 0) {
+    return cast_request(golden, kn_golden_param(golden->params, golden->num_params, "fmt"), out);
+  }
+  if (strcmp(golden->op, "per_token_cast_to_e5m6") == 0) return cast_request(golden, "e5m6", out);
+  if (strcmp(golden->op, "swiglu_forward_and_per_channel_cast_and_transpose") == 0) {
+    return swiglu_request(golden, out);
+  }
+  return false;
+}
+
+/* ---- comparing ---- */
+
+/* A tensor of codes as one of bytes. */
+static kiln_tensor as_bytes(const kiln_tensor *tensor) {
+  kiln_tensor bytes = *tensor;
+  const int bits = kiln_dtype_bits(tensor->dtype);
+  const int last = tensor->rank - 1;
+  if (tensor->dtype == KILN_F32 || tensor->dtype == KILN_I32) return bytes;
+  bytes.dtype = KILN_U8;
+  bytes.shape[last] = bytes.shape[last] * bits / 8;
+  for (int axis = 0; axis < last; ++axis) bytes.strides[axis] = bytes.strides[axis] * bits / 8;
+  return bytes;
+}
+
+bool kn_golden_equal(const struct kn_golden_array *want, const kiln_tensor *tensor, char *first,
+                     size_t capacity) {
+  const kiln_tensor is = as_bytes(tensor), *other = &want->tensor;
+  if (is.rank != 2 || other->rank != 2 || is.shape[0] != other->shape[0] ||
+      is.shape[1] != other->shape[1] ||
+      kiln_dtype_bits(is.dtype) != kiln_dtype_bits(other->dtype)) {
+    (void)snprintf(first, capacity, "%s has another shape or dtype", want->name);
+    return false;
+  }
+  for (int64_t i = 0; i < is.shape[0]; ++i) {
+    for (int64_t j = 0; j < is.shape[1]; ++j) {
+      const uint32_t a = kn_oracle_get(&is, i * is.strides[0] + j * is.strides[1]);
+      const uint32_t b = kn_oracle_get(other, i * other->strides[0] + j * other->strides[1]);
+      if (a == b) continue;
+      (void)snprintf(first, capacity,
+                     "%s[%" PRId64 ", %" PRId64 "]: 0x%" PRIx32 ", want 0x%" PRIx32, want->name, i,
+                     j, a, b);
+      return false;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* quantize and store: scales and codes of a band, and where they lie. */
+#include <float.h>
+#include <math.h>
+
+#include "oracle/chain.h"
+
+/* ---- scale factors ---- */
+
+/* One block: what its scale must be, and between which bounds a kernel's may lie. */
+struct block {
+  int64_t row, col;     /* in the grid of scale factors */
+  int64_t first, count; /* columns */
+  struct kn_oracle_scale nominal, low, high;
+  bool is_nan;             /* e2m1 marks a block that has a NaN by its scale */
+  float inv_low, inv_high; /* of the scale that counts for the codes */
+};
+
+static float larger(float amax, float value) {
+  float magnitude = fabsf(value);
+  if (isnan(value)) return amax;
+  if (isinf(value)) magnitude = FLT_MAX;
+  return magnitude > amax ? magnitude : amax;
+}
+
+static void measure(const struct kn_oracle_chain *chain, struct block *b) {
+  const struct kn_oracle_quantize *q = &chain->quantize;
+  float nominal = 0, low = 0, high = 0;
+  bool has_nan = false;
+  for (int64_t i = 0; i < chain->rows; ++i) {
+    const struct kn_oracle_values *v = &chain->values[i * chain->cols + b->first];
+    for (int64_t j = 0; j < b->count; ++j) {
+      nominal = larger(nominal, v[j].nominal);
+      if (isnan(v[j].nominal)) has_nan = true;
+      if (chain->exact) continue;
+      low = larger(low, fabsf(v[j].low) < fabsf(v[j].high) ? v[j].low : v[j].high);
+      high = larger(high, fabsf(v[j].low) < fabsf(v[j].high) ? v[j].high : v[j].low);
+    }
+  }
+  b->is_nan = has_nan && q->to == KILN_E2M1;
+  b->nominal = b->low = b->high = kn_oracle_scale(q->to, nominal, q->round_sf, q->clamp_min);
+  if (!chain->exact) {
+    b->low = kn_oracle_scale(q->to, low, q->round_sf, q->clamp_min);
+    b->high = kn_oracle_scale(q->to, high, q->round_sf, q->clamp_min);
+  }
+  b->inv_low = b->inv_high = b->nominal.sf_inv;
+}
+
+/* The word or byte of a block's scale. */
+static uint32_t sf_get(const struct kn_oracle_chain *chain, const kiln_tensor *sf,
+                       const struct block *b) {
+  if (chain->quantize.layout != KN_ORACLE_PACKED) {
+    return kn_oracle_get(sf, b->row * sf->strides[0] + b->col * sf->strides[1]);
+  }
+  return kn_oracle_get(sf, b->row * sf->strides[0] + b->col / 4 * sf->strides[1]) >>
+             (b->col % 4 * 8) &
+         0xFF;
+}
+
+static void sf_put(const struct kn_oracle_chain *chain, const struct block *b, uint32_t code) {
+  const kiln_tensor *sf = chain->sf;
+  if (chain->quantize.layout != KN_ORACLE_PACKED) {
+    kn_oracle_put(sf, b->row * sf->strides[0] + b->col * sf->strides[1], code);
+  } else {
+    const int64_t offset = b->row * sf->strides[0] + b->col / 4 * sf->strides[1];
+    const uint32_t word = b->col % 4 == 0 ? 0 : kn_oracle_get(sf, offset);
+    kn_oracle_put(sf, offset, word | code << (b->col % 4 * 8));
+  }
+}
+
+/* What a/fmt_max = sf says about fmt_max/a. */
+static void bound_inverse(const struct kn_oracle_chain *chain, float sf, struct block *b) {
+  const float fmt_max = kn_oracle_fmt_max(chain->quantize.to);
+  b->inv_low = INFINITY;
+  b->inv_high = 0;
+  for (int step = -4; step <= 4; ++step) {
+    const float a = kn_oracle_step(sf * fmt_max, step);
+    if (a / fmt_max != sf) continue;
+    b->inv_low = fminf(b->inv_low, fmt_max / a);
+    b->inv_high = fmaxf(b->inv_high, fmt_max / a);
+  }
+  if (b->inv_high == 0) b->inv_low = b->inv_high = fmt_max / (sf * fmt_max);
+}
+
+/* The code of the block's scale: the one written if it lies within the tolerance. */
+static uint32_t sf_code(const struct kn_oracle_chain *chain, struct block *b) {
+  const bool packed = chain->quantize.layout == KN_ORACLE_PACKED;
+  uint32_t nominal = packed ? (uint32_t)b->nominal.ue8m0 : kn_oracle_bits(b->nominal.sf);
+  uint32_t code;
+  float sf;
+  if (b->is_nan) nominal = packed ? 255 : 0x7FC00000;
+  if (!chain->written_sf || chain->exact || b->is_nan) return nominal;
+  code = sf_get(chain, chain->written_sf, b);
+  sf = packed ? kn_oracle_decode(KILN_UE8M0, code) : kn_oracle_float(code);
+  if (chain->quantize.round_sf) {
+    if (!(sf >= b->low.sf && sf <= b->high.sf) || (kn_oracle_bits(sf) & 0x7FFFFF)) return nominal;
+    b->inv_low = b->inv_high = 1 / sf;
+    return code;
+  }
+  if (!(sf >= fminf(b->low.sf, kn_oracle_step(b->nominal.sf, -4)) &&
+        sf <= fmaxf(b->high.sf, kn_oracle_step(b->nominal.sf, 4)))) {
+    return nominal;
+  }
+  bound_inverse(chain, sf, b);
+  return code;
+}
+
+/* With the default ld the rows that fill a column up are 0. */
+static void pad(const struct kn_oracle_chain *chain) {
+  const kiln_tensor *sf = chain->sf;
+  const int64_t rows = sf->shape[0], ld = (rows + 3) / 4 * 4;
+  if (chain->quantize.layout == KN_ORACLE_ROW_MAJOR || sf->strides[1] != ld) return;
+  for (int64_t c = 0; c < sf->shape[1]; ++c) {
+    for (int64_t r = rows; r < ld; ++r) kn_oracle_put(sf, c * ld + r, 0);
+  }
+}
+
+/* ---- codes ---- */
+
+/* Codes in the order of what they stand for, -0 below +0. */
+static int order_of(kiln_dtype dtype, uint32_t code) {
+  const int sign = 1 << (kiln_dtype_bits(dtype) - 1);
+  const int magnitude = (int)code & (sign - 1);
+  return (int)code & sign ? ~magnitude : magnitude;
+}
+
+static uint32_t code_of(const struct kn_oracle_chain *chain, const struct block *b,
+                        const struct kn_oracle_values *v, int64_t offset) {
+  const kiln_dtype to = chain->quantize.to;
+  const uint32_t nominal = kn_oracle_encode(to, v->nominal * b->nominal.sf_inv);
+  uint32_t code;
+  float low, high;
+  int order;
+  if (!chain->written_data || chain->exact || isnan(v->nominal)) return nominal;
+  code = kn_oracle_get(chain->written_data, offset);
+  low = v->low * (v->low < 0 ? b->inv_high : b->inv_low);
+  high = v->high * (v->high < 0 ? b->inv_low : b->inv_high);
+  order = order_of(to, code);
+  if (order < order_of(to, kn_oracle_encode(to, low)) ||
+      order > order_of(to, kn_oracle_encode(to, high))) {
+    return kn_oracle_encode(to, v->nominal * b->inv_low);
+  }
+  return code;
+}
+
+static void store_block(const struct kn_oracle_chain *chain, const struct block *b) {
+  const kiln_tensor *data = chain->data;
+  for (int64_t i = 0; i < chain->rows; ++i) {
+    for (int64_t j = b->first; j < b->first + b->count; ++j) {
+      const int64_t row = chain->first + i;
+      const int64_t offset = chain->transposed ? j * data->strides[0] + row * data->strides[1]
+                                               : row * data->strides[0] + j * data->strides[1];
+      kn_oracle_put(data, offset, code_of(chain, b, &chain->values[i * chain->cols + j], offset));
+    }
+  }
+}
+
+void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
+  const int64_t width = chain->quantize.cols;
+  struct block b = {.row = chain->first / chain->quantize.rows};
+  (void)stage;
+  for (b.first = 0; b.first < chain->cols; b.first += width) {
+    b.count = chain->cols - b.first < width ? chain->cols - b.first : width;
+    b.col = b.first / width;
+    measure(chain, &b);
+    sf_put(chain, &b, sf_code(chain, &b));
+    store_block(chain, &b);
+  }
+  if (chain->first + chain->rows == chain->num_rows) pad(chain);
+}
