@@ -50,7 +50,7 @@ template <bool FULL> struct Group {
 
   template <class F, SfLayout LAYOUT, bool ROUND, class M>
   KILN_DEVICE auto quantize(const f32 (&v)[VALUES], M clamp_min) {
-    Amax amax = amax_of(v);
+    Amax amax = amax_of<F>(v);
 #pragma unroll
     for (int lane = 1; lane < LANES; lane *= 2) {
       amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, lane));

@@ -6,7 +6,7 @@
 // coalesce. A row too long for the registers of 1024 threads is read twice: once for its amax, once
 // for its codes (KEEPS_ROW tells).
 //
-// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, IS_STAGED, HAS_FULL, TILE_THREADS,
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, IS_STAGED, HAS_FULL, TILE_THREADS, code_t,
 //             TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
 // Shared bytes: 256 + (IS_STAGED ? 12 * TILE_THREADS : 16)
 // needs: kiln/rowwise.cuh
@@ -16,6 +16,7 @@ constexpr int WARPS = TILE_THREADS / 32;
 constexpr int ROW_VECTORS = COLS / VALUES;
 constexpr int VECTORS = int(ceil_div(ROW_VECTORS, TILE_THREADS));
 constexpr bool KEEPS_ROW = VECTORS * VALUES <= 64;
+constexpr bool TELLS_NAN = format<code_t>::BITS == 4;
 constexpr int HELD = KEEPS_ROW ? VECTORS : 1;  // vectors in registers at a time
 
 static_assert(TILE_THREADS % 32 == 0 && TILE_THREADS <= 1024, "whole warps");
@@ -80,7 +81,7 @@ template <bool FULL> struct Row {
     for (int lane = 16; lane > 0; lane /= 2) {
       amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, lane));
     }
-    amax.has_nan = __any_sync(0xffffffffu, amax.has_nan) != 0;
+    if constexpr (TELLS_NAN) amax.has_nan = __any_sync(0xffffffffu, amax.has_nan) != 0;
     if constexpr (WARPS > 1) {
       int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
       if (lane == 0) {
@@ -93,7 +94,7 @@ template <bool FULL> struct Row {
       for (int other = 16; other > 0; other /= 2) {
         amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, other));
       }
-      amax.has_nan = __any_sync(0xffffffffu, amax.has_nan) != 0;
+      if constexpr (TELLS_NAN) amax.has_nan = __any_sync(0xffffffffu, amax.has_nan) != 0;
     }
   }
 
@@ -154,12 +155,12 @@ template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
   Row<FULL> c(chain_num_rows(a));
   if constexpr (KEEPS_ROW) {
     auto values = chain_load(a, c);
-    c.see(amax_of(values.v[0]));
+    c.see(amax_of<code_t>(values.v[0]));
     c.reduce();
     chain_store(a, c, values);
   } else {
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
-      c.see(amax_of(chain_load(a, c).v[0]));
+      c.see(amax_of<code_t>(chain_load(a, c).v[0]));
     }
     c.reduce();
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {

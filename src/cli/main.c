@@ -6,7 +6,8 @@
 #include "cli/options.h"
 
 static const struct cli_command *const commands[] = {
-    &cli_list, &cli_show, &cli_check, &cli_emit, &cli_build, &cli_prewarm, &cli_cache, &cli_doctor,
+    &cli_list,    &cli_show, &cli_check, &cli_emit,  &cli_build,
+    &cli_prewarm, &cli_run,  &cli_bench, &cli_cache, &cli_doctor,
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -58,7 +58,9 @@ static kiln_status add_chain_constants(struct kn_planner *p, int64_t values, boo
   static const char *const layouts[] = {"SfLayout::ROW_MAJOR", "SfLayout::COL_MAJOR",
                                         "SfLayout::PACKED_UE8M0"};
   const struct kn_chain *chain = &p->chain;
-  kiln_status status = kn_add_int(p, "COLS", chain->cols);
+  kiln_status status =
+      kn_add_constant(p, KN_CONSTANT_TYPE, "code_t", kiln_dtype_name(chain->format));
+  if (status == KILN_OK) status = kn_add_int(p, "COLS", chain->cols);
   if (status == KILN_OK) status = kn_add_int(p, "PARTS", chain->parts);
   if (status == KILN_OK) status = kn_add_int(p, "VALUES", values);
   if (status == KILN_OK) status = kn_add_int(p, "SF_ROWS", chain->sf_rows);

@@ -14,13 +14,17 @@ struct Amax {
 
 constexpr f32 F32_MAX = 3.402823466e38f;
 
-// amax over values; `max.NaN` tells of a NaN at no cost, and the rare block that has one looks again.
-template <int N> KILN_DEVICE Amax amax_of(const f32 (&v)[N]) {
+// amax over values that become codes of F. Where NaN must be told, `max.NaN` tells it at no cost, and
+// the rare block that has one looks again.
+template <class F, int N> KILN_DEVICE Amax amax_of(const f32 (&v)[N]) {
   f32 largest = 0.0f;
+  bool has_nan = false;
+  if constexpr (format<F>::BITS == 4) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) largest = ptx::max_nan(largest, fabsf(v[i]));
-  bool has_nan = is_nan(largest);
-  if (has_nan) {
+    for (int i = 0; i < N; ++i) largest = ptx::max_nan(largest, fabsf(v[i]));
+    has_nan = is_nan(largest);
+  }
+  if (format<F>::BITS != 4 || has_nan) {
     largest = 0.0f;
 #pragma unroll
     for (int i = 0; i < N; ++i) largest = fmaxf(largest, fabsf(v[i]));
