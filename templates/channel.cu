@@ -48,9 +48,14 @@ struct Tile {
   int channel;
 
   KILN_DEVICE explicit Tile(i64 rows) : num_rows(rows) {
-    i64 token_tile = i64(blockIdx.x) / CHANNEL_TILES;
-    token = token_tile * TILE_TOKENS;
-    channel = int(i64(blockIdx.x) - token_tile * CHANNEL_TILES) * TILE_CHANNELS;
+    token = i64(blockIdx.x / u32(CHANNEL_TILES)) * TILE_TOKENS;
+    channel = int(blockIdx.x % u32(CHANNEL_TILES)) * TILE_CHANNELS;
+  }
+
+  // Tokens of the tile that lie in the matrix.
+  KILN_DEVICE int rows() const {
+    i64 left = num_rows - token;
+    return left < TILE_TOKENS ? int(left) : TILE_TOKENS;
   }
 };
 
@@ -61,29 +66,35 @@ template <bool FULL> struct Fetch {
   const Tile& tile;
   ChannelShared& s;
 
+  // A thread copies one piece of every STEP-th token; its column does not change.
   KILN_DEVICE void read(const input_t* x, i64 stride, int part, f32 (&out)[1]) {
-    constexpr int STEP = FULL ? 16 / int(sizeof(input_t)) : 1;  // elements of a copy
-    constexpr int COPIES = TILE_CHANNELS / STEP;
-    const input_t* from = x + tile.token * stride + i64(part) * COLS + tile.channel;
-#pragma unroll(FULL ? 8 : 1)
-    for (int i = int(threadIdx.x); i < TILE_TOKENS * COPIES; i += TILE_THREADS) {
-      int row = i / COPIES, column = i % COPIES * STEP;
-      bool inside = tile.token + row < tile.num_rows && tile.channel + column < COLS;
-      input_t* to = &s.x[part][row][column];
-      if constexpr (FULL) {
-        if (inside) {
-          ptx::copy_async_16(to, from + row * stride + column);
-        } else {
-          *reinterpret_cast<u32x4*>(to) = u32x4{0, 0, 0, 0};
-        }
-      } else {
-        using bits_t = typename access<sizeof(input_t)>::type;
-        bits_t bits = 0;
-        if (inside) bits = ptx::load_cs(reinterpret_cast<const bits_t*>(from + row * stride + column));
-        *reinterpret_cast<bits_t*>(to) = bits;
-      }
+    constexpr int PIECE = FULL ? 16 / int(sizeof(input_t)) : 1;  // elements
+    constexpr int WIDTH = TILE_CHANNELS / PIECE;
+    constexpr int STEP = TILE_THREADS / WIDTH;
+    static_assert(TILE_THREADS % WIDTH == 0 && TILE_TOKENS % STEP == 0, "whole passes");
+    int row = int(threadIdx.x) / WIDTH, column = int(threadIdx.x) % WIDTH * PIECE;
+    int rows = tile.channel + column < COLS ? tile.rows() : 0;
+    const input_t* from = x + (tile.token + row) * stride + i64(part) * COLS + tile.channel + column;
+#pragma unroll(FULL ? TILE_TOKENS / STEP : 1)
+    for (; row < TILE_TOKENS; row += STEP, from += STEP * stride) {
+      copy(&s.x[part][row][column], from, row < rows);
     }
     out[0] = 0.0f;
+  }
+
+  KILN_DEVICE void copy(input_t* to, const input_t* from, bool inside) {
+    if constexpr (FULL) {
+      if (inside) {
+        ptx::copy_async_16(to, from);
+      } else {
+        *reinterpret_cast<u32x4*>(to) = u32x4{0, 0, 0, 0};
+      }
+    } else {
+      using bits_t = typename access<sizeof(input_t)>::type;
+      bits_t bits = 0;
+      if (inside) bits = ptx::load_cs(reinterpret_cast<const bits_t*>(from));
+      *reinterpret_cast<bits_t*>(to) = bits;
+    }
   }
 };
 
@@ -163,11 +174,17 @@ template <bool FULL> struct Channel {
       }
     }
     __syncthreads();
+    struct alignas(16) {
+      f32 v[VALUES];
+    } inv;
+    u32x4* words = reinterpret_cast<u32x4*>(inv.v);
+    const u32x4* from =
+        reinterpret_cast<const u32x4*>(&s.inv[row() / SF_ROWS][group() * VALUES]);
+    words[0] = from[0];
+    words[1] = from[1];
 #pragma unroll
-    for (int k = 0; k < VALUES; ++k) {
-      f32 inv = s.inv[row() / SF_ROWS][group() * VALUES + k];
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) q.scaled[r][k] = __fmul_rn(v[r * VALUES + k], inv);
+    for (int i = 0; i < ROWS * VALUES; ++i) {
+      q.scaled[i / VALUES][i % VALUES] = ptx::mul(v[i], inv.v[i % VALUES]);
     }
     return q;
   }
@@ -210,11 +227,10 @@ template <bool FULL> struct Channel {
     int channel = tile.channel + group() * VALUES;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-      i64 token = tile.token + row() + r;
-      if (token >= tile.num_rows || channel >= COLS) continue;
+      if (row() + r >= tile.rows() || channel >= COLS) continue;
       Codes<F, VALUES> codes;
       encode(q.scaled[r], codes);
-      u8* to = data + token * stride + channel;
+      u8* to = data + (tile.token + row() + r) * stride + channel;
       if constexpr (FULL) {
         write<true>(to, codes);
       } else {

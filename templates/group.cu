@@ -31,11 +31,17 @@ template <bool FULL> struct Group {
   bool inside;  // of the matrix: the others hold zeros and take part in shuffles
 
   KILN_DEVICE explicit Group(i64 rows) : num_rows(rows) {
-    i64 first = i64(blockIdx.x) * TILE_THREADS;
-    i64 first_row = first / CHUNKS;
-    u32 at = u32(first - first_row * CHUNKS) + threadIdx.x;
-    row = first_row + at / CHUNKS;
-    chunk = int(at % CHUNKS);
+    if constexpr (CHUNKS % TILE_THREADS == 0) {  // a block is a part of one row
+      constexpr u32 PARTS_OF_ROW = CHUNKS / TILE_THREADS;
+      row = blockIdx.x / PARTS_OF_ROW;
+      chunk = int(blockIdx.x % PARTS_OF_ROW * TILE_THREADS + threadIdx.x);
+    } else {
+      i64 first = i64(blockIdx.x) * TILE_THREADS;
+      i64 first_row = first / CHUNKS;
+      u32 at = u32(first - first_row * CHUNKS) + threadIdx.x;
+      row = first_row + at / CHUNKS;
+      chunk = int(at % CHUNKS);
+    }
     inside = row < num_rows && chunk < COLS / VALUES;
   }
 

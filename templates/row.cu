@@ -54,8 +54,10 @@ template <bool FULL> struct Row {
       : num_rows(rows), row(blockIdx.x), first(0), amax{0.0f, false}, s(shared<RowShared>()) {}
 
   KILN_DEVICE int vector(int held) const { return first + held * TILE_THREADS + int(threadIdx.x); }
+  // Only column-major scale factors have blocks beyond the last row.
+  KILN_DEVICE bool is_row() const { return SF_LAYOUT == SfLayout::ROW_MAJOR || row < num_rows; }
   KILN_DEVICE bool is_inside(int held) const {
-    return row < num_rows && vector(held) < ROW_VECTORS;
+    return is_row() && (ROW_VECTORS % TILE_THREADS == 0 || vector(held) < ROW_VECTORS);
   }
 
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[COUNT]) {
@@ -116,12 +118,13 @@ template <bool FULL> struct Row {
   template <class F> KILN_DEVICE void store_staged(const Codes<F, VALUES>& codes, int h, u8* data) {
     int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
     int begin = vector(h) - lane;
-    int count = min_int(32, ROW_VECTORS - begin);
+    int count = ROW_VECTORS % 32 == 0 ? 32 : min_int(32, ROW_VECTORS - begin);
+    if (ROW_VECTORS % TILE_THREADS != 0 && begin >= ROW_VECTORS) return;  // a whole warp
     u32* stage = s.stage + warp * 96;
 #pragma unroll
     for (int k = 0; k < 3; ++k) stage[lane * 3 + k] = codes.w[k];
     __syncwarp();
-    if (row < num_rows && lane * 16 < count * 12) {
+    if (is_row() && lane * 16 < count * 12) {
       u32x4 piece = reinterpret_cast<const u32x4*>(stage)[lane];
       ptx::store_cs(reinterpret_cast<u32x4*>(data + i64(begin) * 12) + lane, piece);
     }
@@ -141,8 +144,8 @@ template <bool FULL> struct Row {
     }
     if (threadIdx.x != 0 || first != 0) return;
     constexpr bool IS_PACKED = SF_LAYOUT == SfLayout::PACKED_UE8M0;
-    bool is_pad = row >= num_rows && ld == align_up(num_rows, 4);
-    if (row < num_rows || is_pad) {
+    bool is_pad = !is_row() && ld == align_up(num_rows, 4);
+    if (is_row() || is_pad) {
       u32 bits = IS_PACKED ? q.scale.ue8m0 : __float_as_uint(q.scale.sf);
       store_sf<SF_LAYOUT>(sf, row, 0, 1, ld, is_pad ? 0 : bits);
     }

@@ -131,6 +131,15 @@ static bool rows_stay_aligned(const struct kn_planner *p, int64_t x_align, int64
   return halves && rows;
 }
 
+/* Threads of a block: the most, up to `most`, that divide a row's chunks, so that a block is a part
+   of one row and no thread divides to find its own; else `most`. */
+static int64_t group_threads(int64_t chunks, int64_t most) {
+  for (int64_t threads = most; threads >= 96; threads -= 32) {
+    if (chunks % threads == 0) return threads;
+  }
+  return most;
+}
+
 static kiln_status plan_group(struct kn_planner *p) {
   const struct kn_chain *chain = &p->chain;
   const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
@@ -138,19 +147,18 @@ static kiln_status plan_group(struct kn_planner *p) {
   /* e2m1 wants 32 values a thread so that its stores are 16 bytes. */
   int64_t most = chain->format == KILN_E2M1 ? 32 : 16;
   kiln_status status = values_of(p, at_most(chain->sf_cols, most), chain->sf_cols, &values);
-  if (status == KILN_OK) {
-    status = threads_of(p, chain->format == KILN_E2M1 ? 128 : 256, &threads);
-  }
   if (status != KILN_OK) return status;
   bool packed = chain->layout == KN_SF_PACKED_UE8M0;
   int64_t lanes = chain->sf_cols / values * (packed ? 4 : 1);
+  int64_t chunks = align_up(chain->cols / values, packed ? lanes : 1);
+  status = threads_of(p, group_threads(chunks, chain->format == KILN_E2M1 ? 128 : 256), &threads);
+  if (status != KILN_OK) return status;
   if (lanes > 32) {
     return refuse_tile(p, "values", values,
                        "are those whose scale block, or packed word of four "
                        "blocks, fits one warp");
   }
   (void)kn_tile(p, "blocks_per_sm", 65536 / (threads * (values > 16 ? 56 : 32)));
-  int64_t chunks = align_up(chain->cols / values, packed ? lanes : 1);
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = access_bytes(chain->format, values);
   bool has_full = rows_stay_aligned(p, x_align, out_align);

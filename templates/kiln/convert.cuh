@@ -25,25 +25,24 @@ template <> struct fmt_max<e2m1> {
   static constexpr f32 VALUE = 6.0f, CLAMP_MIN = 6 * 0x1p-126f;
 };
 
-// One code of e2m1 in the low four bits. One FMA adds 2^22 + 3
-// times the power of two below |v|: the sum's mantissa then counts steps of the format, nearest
-// even, and its exponent supplies the rest of the code.
+// One code of e2m1 in the low four bits. One FMA adds 2^22 + 3 times the power of two below |v|: the
+// sum's mantissa then counts steps of the format, nearest even, and its exponent supplies the rest of
+// the code. NaN counts as 6; a product that is NaN has no sign (ptx::mul), so it becomes +6.
 KILN_DEVICE u32 e2m1_code(f32 v) {
   f32 a = fminf(fabsf(v), 6.0f);
   f32 power = __uint_as_float(max(__float_as_uint(a) & 0x7f800000u, 0x3f800000u));
   u32 r = __float_as_uint(fmaf(power, 0x1p22f + 3.0f, a));
-  u32 sign = is_nan(v) ? 0 : __float_as_uint(v) >> 28 & 8;
-  return ((r + (r >> 22)) & 7) | sign;
+  return ((r + (r >> 22)) & 7) | (__float_as_uint(v) >> 28 & ~7u);
 }
 
-// One code of e5m6 in the low twelve bits, by the same addition with 2^17 + 62; v is no NaN.
+// One code of e5m6 in the low twelve bits, by the same addition with 2^17 + 62.
 KILN_DEVICE u32 e5m6_code(f32 v) {
   f32 a = fminf(fabsf(v), 65024.0f);
   f32 power = __uint_as_float(max(__float_as_uint(a) & 0x7f800000u, 0x38800000u));  // 2^-14
   u32 r = __float_as_uint(fmaf(power, 0x1p17f + 62.0f, a));
-  return ((r + (r >> 17)) & 0x7ff) | (__float_as_uint(v) >> 20 & 0x800);
+  u32 code = ((r + (r >> 17)) & 0x7ff) | (__float_as_uint(v) >> 20 & ~0x7ffu);
+  return is_nan(v) ? 0x7ff : code;
 }
-constexpr u32 E5M6_NAN = 0x7ff;
 
 // N codes as 32-bit words in memory order.
 template <class F, int N> struct Codes {
@@ -83,21 +82,29 @@ template <int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<e5m6, N>& out)
   for (int i = 0; i < N / 8; ++i) {
     u32 h[8];
 #pragma unroll
-    for (int k = 0; k < 8; ++k) h[k] = is_nan(v[i * 8 + k]) ? E5M6_NAN : e5m6_code(v[i * 8 + k]);
+    for (int k = 0; k < 8; ++k) h[k] = e5m6_code(v[i * 8 + k]);
     out.w[i * 3] = h[0] << 20 | h[1] << 8 | h[2] >> 4;
     out.w[i * 3 + 1] = h[2] << 28 | h[3] << 16 | h[4] << 4 | h[5] >> 8;
     out.w[i * 3 + 2] = h[5] << 24 | h[6] << 12 | h[7];
   }
 }
 
-// The value of x rounded to F, as `stage: round` has it.
-KILN_DEVICE f32 round_to(bf16, f32 x) { return to_f32(bf16{ptx::bf16_from_f32(x)}); }
-KILN_DEVICE f32 round_to(f16, f32 x) { return to_f32(f16{ptx::f16_from_f32(x)}); }
-KILN_DEVICE f32 round_to(e4m3, f32 x) {
-  return is_nan(x) ? x : ptx::f32_from_f16(u16(ptx::f16x2_from_e4m3x2(ptx::e4m3x2_from_f32(x, 0))));
+// Two values rounded to F and back, as `stage: round` has it.
+KILN_DEVICE void round_two(bf16, f32& a, f32& b) {
+  u32 two = ptx::bf16x2_from_f32(a, b);
+  a = __uint_as_float(two << 16);
+  b = __uint_as_float(two & 0xffff0000u);
 }
-KILN_DEVICE f32 round_to(e5m2, f32 x) {
-  return is_nan(x) ? x : ptx::f32_from_f16(u16(ptx::f16x2_from_e5m2x2(ptx::e5m2x2_from_f32(x, 0))));
+KILN_DEVICE void from_f16x2(u32 two, f32& a, f32& b) {
+  a = ptx::f32_from_f16(u16(two));
+  b = ptx::f32_from_f16(u16(two >> 16));
+}
+KILN_DEVICE void round_two(f16, f32& a, f32& b) { from_f16x2(ptx::f16x2_from_f32(a, b), a, b); }
+KILN_DEVICE void round_two(e4m3, f32& a, f32& b) {
+  from_f16x2(ptx::f16x2_from_e4m3x2(ptx::e4m3x2_from_f32(a, b)), a, b);
+}
+KILN_DEVICE void round_two(e5m2, f32& a, f32& b) {
+  from_f16x2(ptx::f16x2_from_e5m2x2(ptx::e5m2x2_from_f32(a, b)), a, b);
 }
 
 }  // namespace kiln

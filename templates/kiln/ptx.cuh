@@ -85,15 +85,16 @@ KILN_DEVICE f32 f32_from_f16(u16 h) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
   return v;
 }
-KILN_DEVICE u16 f16_from_f32(f32 v) {
-  u16 h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v));
-  return h;
+// Two at a time: the single conversion runs at a quarter of the rate.
+KILN_DEVICE u32 f16x2_from_f32(f32 low, f32 high) {
+  u32 v;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+  return v;
 }
-KILN_DEVICE u16 bf16_from_f32(f32 v) {
-  u16 h;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(v));
-  return h;
+KILN_DEVICE u32 bf16x2_from_f32(f32 low, f32 high) {
+  u32 v;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+  return v;
 }
 
 // max.NaN, "Floating Point Instructions: max": NaN if either operand is.
@@ -102,12 +103,14 @@ KILN_DEVICE f32 max_nan(f32 a, f32 b) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
   return v;
 }
-// rcp.approx, "Floating Point Instructions: rcp": within 1 ulp.
+// rcp.approx.ftz, "Floating Point Instructions: rcp": within 1 ulp, for |a| below 2^126.
 KILN_DEVICE f32 rcp_approx(f32 a) {
   f32 v;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(v) : "f"(a));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(a));
   return v;
 }
+// mul.rn, "Floating Point Instructions: mul": never contracted; a NaN result is 0x7fffffff.
+KILN_DEVICE f32 mul(f32 a, f32 b) { return __fmul_rn(a, b); }
 
 // griddepcontrol, "Parallel Synchronization and Communication Instructions": nothing may be read or
 // written before the wait when kernels are launched programmatically dependent.
@@ -183,6 +186,12 @@ KILN_DEVICE u16 bf16_from_f32(f32 v) {
   if (v != v) return 0x7fff;
   return u16((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+KILN_DEVICE u32 f16x2_from_f32(f32 low, f32 high) {
+  return f16_from_f32(low) | u32(f16_from_f32(high)) << 16;
+}
+KILN_DEVICE u32 bf16x2_from_f32(f32 low, f32 high) {
+  return bf16_from_f32(low) | u32(bf16_from_f32(high)) << 16;
+}
 KILN_DEVICE u32 f16x2_from_e5m2x2(u16 v) { return u32(v & 0xff) << 8 | u32(v >> 8) << 24; }
 KILN_DEVICE u16 f16_from_e4m3(u8 v) {
   u32 exponent = v >> 3 & 15, mantissa = v & 7;
@@ -196,6 +205,10 @@ KILN_DEVICE u32 f16x2_from_e4m3x2(u16 v) {
 }
 KILN_DEVICE f32 max_nan(f32 a, f32 b) { return a != a || b != b ? a + b : a > b ? a : b; }
 KILN_DEVICE f32 rcp_approx(f32 a) { return 1.0f / a; }
+KILN_DEVICE f32 mul(f32 a, f32 b) {
+  f32 v = a * b;
+  return v != v ? __uint_as_float(0x7fffffffu) : v;
+}
 KILN_DEVICE void grid_dependency_wait() {}
 KILN_DEVICE void grid_launch_dependents() {}
 KILN_DEVICE void copy_async_16(void* shared, const void* global) {

@@ -40,13 +40,24 @@ struct Scale {
 template <class F> KILN_DEVICE f32 clamp_min_of(none) { return fmt_max<F>::CLAMP_MIN; }
 template <class F> KILN_DEVICE f32 clamp_min_of(f32 given) { return given; }
 
+// a / fmt_max: the product with the reciprocal, corrected once. The bits of an IEEE division for every
+// a from the format's own clamp_min to F32_MAX, checked for all of them on an H200; below, where
+// sf_clamp_min may lead, the remainder can be subnormal, so it is divided.
+template <class F> KILN_DEVICE f32 divide_by(f32 a) {
+  constexpr f32 MOST = fmt_max<F>::VALUE;
+  constexpr f32 INVERSE = 1.0f / MOST;
+  if (a < fmt_max<F>::CLAMP_MIN) return __fdiv_rn(a, MOST);
+  f32 q = __fmul_rn(a, INVERSE);
+  return fmaf(fmaf(-q, MOST, a), INVERSE, q);
+}
+
 // The scale of a block. The power of two comes from the bits of the IEEE quotient: one ulp off would
 // double it.
 template <class F, bool ROUND, class M> KILN_DEVICE Scale make_scale(Amax amax, M clamp_min) {
   constexpr f32 MOST = fmt_max<F>::VALUE;
   f32 a = fmaxf(fminf(amax.value, F32_MAX), clamp_min_of<F>(clamp_min));
   Scale s;
-  s.sf = __fdiv_rn(a, MOST);
+  s.sf = divide_by<F>(a);
   if constexpr (ROUND) {
     s.ue8m0 = ((__float_as_uint(s.sf) - 1) >> 23) + 1;
     s.sf = __uint_as_float(s.ue8m0 << 23);
@@ -67,7 +78,7 @@ template <class F, int N>
 KILN_DEVICE void scale_and_encode(const f32 (&v)[N], f32 inv, Codes<F, N>& out) {
   f32 scaled[N];
 #pragma unroll
-  for (int i = 0; i < N; ++i) scaled[i] = __fmul_rn(v[i], inv);
+  for (int i = 0; i < N; ++i) scaled[i] = ptx::mul(v[i], inv);
   encode(scaled, out);
 }
 
