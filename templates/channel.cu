@@ -76,19 +76,17 @@ template <bool FULL> struct Fetch {
     int rows = tile.channel + column < COLS ? tile.rows() : 0;
     const input_t* from = x + (tile.token + row) * stride + i64(part) * COLS + tile.channel + column;
 #pragma unroll(FULL ? TILE_TOKENS / STEP : 1)
-    for (; row < TILE_TOKENS; row += STEP, from += STEP * stride) {
+    for (int pass = 0; pass < TILE_TOKENS / STEP; ++pass) {
       copy(&s.x[part][row][column], from, row < rows);
+      row += STEP;
+      from += STEP * stride;
     }
     out[0] = 0.0f;
   }
 
   KILN_DEVICE void copy(input_t* to, const input_t* from, bool inside) {
     if constexpr (FULL) {
-      if (inside) {
-        ptx::copy_async_16(to, from);
-      } else {
-        *reinterpret_cast<u32x4*>(to) = u32x4{0, 0, 0, 0};
-      }
+      ptx::copy_async_16(to, from, inside);
     } else {
       using bits_t = typename access<sizeof(input_t)>::type;
       bits_t bits = 0;

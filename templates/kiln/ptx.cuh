@@ -119,11 +119,12 @@ KILN_DEVICE void grid_launch_dependents() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// cp.async, "Data Movement: Non-bulk copy": 16 bytes from global to shared memory, past L1.
-KILN_DEVICE void copy_async_16(void* shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+// cp.async, "Data Movement: Non-bulk copy": 16 bytes from global to shared memory, past L1; with
+// `inside` false nothing is read and zeros are written.
+KILN_DEVICE void copy_async_16(void* shared, const void* global, bool inside) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                    u32(__cvta_generic_to_shared(shared))),
-               "l"(global)
+               "l"(global), "r"(inside ? 16 : 0)
                : "memory");
 }
 KILN_DEVICE void copy_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
@@ -211,8 +212,12 @@ KILN_DEVICE f32 mul(f32 a, f32 b) {
 }
 KILN_DEVICE void grid_dependency_wait() {}
 KILN_DEVICE void grid_launch_dependents() {}
-KILN_DEVICE void copy_async_16(void* shared, const void* global) {
-  simt::copy_async(shared, global, 16);
+KILN_DEVICE void copy_async_16(void* shared, const void* global, bool inside) {
+  if (inside) {
+    simt::copy_async(shared, global, 16);
+  } else {
+    *static_cast<u32x4*>(shared) = u32x4{0, 0, 0, 0};
+  }
 }
 KILN_DEVICE void copy_async_wait_all() { simt::copy_async_wait(); }
 KILN_DEVICE u32 byte_permute(u32 a, u32 b, u32 selector) {
