@@ -26,3 +26,7 @@ t kiln prewarm -x
 t kiln cache
 t kiln cache trim
 t kiln check
+t kiln run
+t kiln run --all copy
+t kiln run copy --seed x
+t kiln run --golden
