@@ -144,7 +144,7 @@ template <class T> KILN_DEVICE void store_cs(T* p, T v) { *p = v; }
 // Rounds |v| to MANTISSA bits, nearest even, down to exponent MIN_EXP, saturating at MAX; the
 // exponent field and mantissa as an integer.
 template <int MANTISSA, int MIN_EXP> KILN_DEVICE u32 narrow_magnitude(f32 v, f32 max) {
-  f32 a = v < 0 ? -v : v;
+  f32 a = __uint_as_float(__float_as_uint(v) & 0x7fffffffu);  // -0 too
   if (!(a < max)) a = max;
   int e = int(__float_as_uint(a) >> 23) - 127;
   if (e < MIN_EXP) e = MIN_EXP;
