@@ -166,7 +166,7 @@ template <bool FULL> struct Channel {
         for (int w = 0; w < BLOCK_WARPS; ++w) {
           amax = fmaxf(amax, s.amax[block * BLOCK_WARPS + w][channel]);
         }
-        Scale scale = make_scale<F, ROUND>(Amax{amax, false}, clamp_min);
+        Scale scale = make_scale<F, ROUND>(Amax{amax, false, true}, clamp_min);
         s.inv[block][channel] = scale.inv;
         q.sf[i] = scale.sf;
       }

@@ -6,7 +6,7 @@
 // CHUNKS threads. Where scale factors are packed, CHUNKS is rounded up so that the four blocks of a
 // word never straddle two rows or two warps; the spare threads hold zeros.
 //
-// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, HAS_FULL, TILE_THREADS,
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, HAS_FULL, TILE_THREADS,
 //             TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
 // needs: kiln/rowwise.cuh
 namespace kiln {
@@ -20,6 +20,12 @@ constexpr int SF_COLUMNS = int(ceil_div(COLS / SF_COLS, IS_PACKED ? 4 : 1));
 static_assert(TILE_THREADS % 32 == 0, "whole warps");
 static_assert(SF_ROWS == 1 && COLS % SF_COLS == 0, "blocks of one row");
 static_assert(SF_COLS % VALUES == 0 && WORD_LANES <= 32, "a block and a word fit one warp");
+
+// A thread's codes, and the scale of the block that they are in.
+template <class F> struct QuantizedBlock {
+  Codes<F, VALUES> codes;
+  Scale scale;
+};
 
 template <bool FULL> struct Group {
   static constexpr int COUNT = VALUES;
@@ -56,7 +62,7 @@ template <bool FULL> struct Group {
 
   template <class F, SfLayout LAYOUT, bool ROUND, class M>
   KILN_DEVICE auto quantize(const f32 (&v)[VALUES], M clamp_min) {
-    Amax amax = amax_of<F>(v);
+    Amax amax = amax_of<F, BF16_VALUES>(v);
 #pragma unroll
     for (int lane = 1; lane < LANES; lane *= 2) {
       amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, lane));
@@ -64,7 +70,10 @@ template <bool FULL> struct Group {
         amax.has_nan |= __shfl_xor_sync(0xffffffffu, int(amax.has_nan), lane) != 0;
       }
     }
-    return quantize_block<F, LAYOUT, ROUND>(v, amax, clamp_min);
+    QuantizedBlock<F> q;
+    q.scale = make_scale<F, ROUND>(amax, clamp_min);
+    scale_and_encode<F, ROUND, BF16_VALUES>(v, q.scale.inv, amax.is_ordinary, q.codes);
+    return q;
   }
 
   // The word of packed scale factors that this thread's block is in, in every thread.
@@ -77,12 +86,11 @@ template <bool FULL> struct Group {
     return word;
   }
 
-  template <class Q, class S>
-  KILN_DEVICE void store(const Q& q, u8* data, i64 stride, S* sf, i64 ld) {
+  template <class F, class S>
+  KILN_DEVICE void store(const QuantizedBlock<F>& q, u8* data, i64 stride, S* sf, i64 ld) {
     u32 bits = IS_PACKED ? packed_word(q.scale.ue8m0) : __float_as_uint(q.scale.sf);
     if (inside) {
-      using format_t = typename decltype(q.codes)::format_t;
-      write<FULL>(data + packed_bytes<format_t>(row * stride + i64(chunk) * VALUES), q.codes);
+      write<FULL>(data + packed_bytes<F>(row * stride + i64(chunk) * VALUES), q.codes);
     }
     if (chunk % WORD_LANES != 0) return;
     // Rows that pad a column are written 0, but only where the distance of columns is the default.

@@ -51,7 +51,7 @@ template <bool FULL> struct Row {
   RowShared& s;
 
   KILN_DEVICE explicit Row(i64 rows)
-      : num_rows(rows), row(blockIdx.x), first(0), amax{0.0f, false}, s(shared<RowShared>()) {}
+      : num_rows(rows), row(blockIdx.x), first(0), amax{0.0f, false, true}, s(shared<RowShared>()) {}
 
   KILN_DEVICE int vector(int held) const { return first + held * TILE_THREADS + int(threadIdx.x); }
   // Only column-major scale factors have blocks beyond the last row.
@@ -75,6 +75,7 @@ template <bool FULL> struct Row {
   KILN_DEVICE void see(Amax seen) {
     amax.value = fmaxf(amax.value, seen.value);
     amax.has_nan |= seen.has_nan;
+    amax.is_ordinary &= seen.is_ordinary;
   }
 
   // Every thread's amax becomes the row's.
@@ -91,7 +92,8 @@ template <bool FULL> struct Row {
         s.has_nan[warp] = amax.has_nan;
       }
       __syncthreads();
-      amax = {lane < WARPS ? s.amax[lane] : 0.0f, lane < WARPS && s.has_nan[lane] != 0};
+      amax.value = lane < WARPS ? s.amax[lane] : 0.0f;
+      if constexpr (TELLS_NAN) amax.has_nan = lane < WARPS && s.has_nan[lane] != 0;
 #pragma unroll
       for (int other = 16; other > 0; other /= 2) {
         amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, other));
@@ -109,7 +111,7 @@ template <bool FULL> struct Row {
       f32 part[VALUES];
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) part[i] = v[h * VALUES + i];
-      scale_and_encode(part, q.scale.inv, q.codes[h]);
+      scale_and_encode<F, ROUND, BF16_VALUES>(part, q.scale.inv, amax.is_ordinary, q.codes[h]);
     }
     return q;
   }
@@ -158,12 +160,12 @@ template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
   Row<FULL> c(chain_num_rows(a));
   if constexpr (KEEPS_ROW) {
     auto values = chain_load(a, c);
-    c.see(amax_of<code_t>(values.v[0]));
+    c.see(amax_of<code_t, BF16_VALUES>(values.v[0]));
     c.reduce();
     chain_store(a, c, values);
   } else {
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
-      c.see(amax_of<code_t>(chain_load(a, c).v[0]));
+      c.see(amax_of<code_t, BF16_VALUES>(chain_load(a, c).v[0]));
     }
     c.reduce();
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {

@@ -171,6 +171,7 @@ static kiln_status add_load(struct composer *c, const struct kn_stage_spec *stag
     return fail(c, stage, "the columns of %s must be fixed by params, 1 to %d", name, 1 << 29);
   }
   c->p->chain.load = index;
+  c->p->chain.is_bf16 = x->dtype == KILN_BF16;
   c->p->chain.rows = x->shape[0];
   const char *stride = x->stride_free[0]
                            ? kn_arena_printf(&plan->arena, "a.%s_stride0", name)
@@ -198,6 +199,7 @@ static kiln_status add_swiglu(struct composer *c, const struct kn_stage_spec *st
   if (status != KILN_OK) return status;
   c->columns /= 2;
   c->parts = 2;
+  c->p->chain.is_bf16 = false;
   status = add_call(c, &c->p->load, "swiglu", "", kn_arena_printf(&plan->arena, ", %s", clamp));
   if (status != KILN_OK) return status;
   return add_line(c, &c->p->text,
@@ -216,6 +218,7 @@ static kiln_status add_round(struct composer *c, const struct kn_stage_spec *sta
     return fail(c, stage, "it rounds to bf16, f16, e4m3 or e5m2, not to %s",
                 kiln_dtype_name(dtype));
   }
+  c->p->chain.is_bf16 = dtype == KILN_BF16;
   status = add_call(c, &c->p->load, "round",
                     kn_arena_printf(&plan->arena, "<%s>", kiln_dtype_name(dtype)), "");
   if (status != KILN_OK) return status;

@@ -28,6 +28,7 @@ struct kn_chain {
   int64_t sf_rows, sf_cols;
   enum kn_sf_layout layout;
   bool transposed;
+  bool is_bf16; /* what is quantised are bf16 numbers */
 };
 
 struct kn_planner {

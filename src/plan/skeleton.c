@@ -69,6 +69,7 @@ static kiln_status add_chain_constants(struct kn_planner *p, int64_t values, boo
     status = kn_add_constant(p, KN_CONSTANT_LAYOUT, "SF_LAYOUT", layouts[chain->layout]);
   }
   if (status == KILN_OK) status = kn_add_bool(p, "TRANSPOSED", chain->transposed);
+  if (status == KILN_OK) status = kn_add_bool(p, "BF16_VALUES", chain->is_bf16);
   if (status == KILN_OK) status = kn_add_bool(p, "HAS_FULL", has_full);
   return status;
 }
@@ -158,7 +159,8 @@ static kiln_status plan_group(struct kn_planner *p) {
                        "are those whose scale block, or packed word of four "
                        "blocks, fits one warp");
   }
-  (void)kn_tile(p, "blocks_per_sm", 65536 / (threads * (values > 16 ? 56 : 32)));
+  bool by_hand = kiln_dtype_bits(chain->format) != 8; /* codes by arithmetic want registers */
+  (void)kn_tile(p, "blocks_per_sm", 65536 / (threads * (values > 16 ? 72 : by_hand ? 48 : 32)));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = access_bytes(chain->format, values);
   bool has_full = rows_stay_aligned(p, x_align, out_align);
@@ -188,7 +190,10 @@ static kiln_status plan_row(struct kn_planner *p) {
       threads_of(p, at_most(at_least(share, at_most(align_up(vectors, 32), 128)), 1024), &threads);
   if (status != KILN_OK) return status;
   int64_t held = align_up(vectors, threads) / threads * values;
-  int64_t registers = held <= 16 ? 32 : held <= 32 ? 56 : held <= 64 ? 96 : 64;
+  int64_t registers = held <= 16   ? (kiln_dtype_bits(chain->format) == 8 ? 32 : 40)
+                      : held <= 32 ? 56
+                      : held <= 64 ? 96
+                                   : 64;
   (void)kn_tile(p, "blocks_per_sm", at_least(65536 / (threads * registers), 1));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = staged ? 16 : access_bytes(chain->format, values);

@@ -25,30 +25,53 @@ template <> struct fmt_max<e2m1> {
   static constexpr f32 VALUE = 6.0f, CLAMP_MIN = 6 * 0x1p-126f;
 };
 
+// Formats without a conversion instruction take values of ordinary blocks only: |v| at most the
+// largest code and one rounding. A thread that holds a NaN or an infinity makes its values so first:
+// what NaN becomes is coded as the format's NaN, or where it has none as its largest code.
+template <class F> struct stand_in;
+template <> struct stand_in<e2m1> {
+  static constexpr f32 NAN_VALUE = 6.0f;
+};
+template <> struct stand_in<e5m6> {
+  static constexpr f32 NAN_VALUE = 130048.0f;  // the next binade's last step is 0x7ff
+};
+template <class F, int N> KILN_DEVICE void make_ordinary(f32 (&v)[N]) {
+  constexpr f32 MOST = fmt_max<F>::VALUE;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    v[i] = is_nan(v[i]) ? stand_in<F>::NAN_VALUE : fminf(fmaxf(v[i], -MOST), MOST);
+  }
+}
+
 // One code of e2m1 in the low four bits. One FMA adds 2^22 + 3 times the power of two below |v|: the
 // sum's mantissa then counts steps of the format, nearest even, and its exponent supplies the rest of
-// the code. NaN counts as 6; a product that is NaN has no sign (ptx::mul), so it becomes +6.
+// the code.
 KILN_DEVICE u32 e2m1_code(f32 v) {
-  f32 a = fminf(fabsf(v), 6.0f);
-  f32 power = __uint_as_float(max(__float_as_uint(a) & 0x7f800000u, 0x3f800000u));
-  u32 r = __float_as_uint(fmaf(power, 0x1p22f + 3.0f, a));
+  f32 power = __uint_as_float(max(__float_as_uint(v) & 0x7f800000u, 0x3f800000u));
+  u32 r = __float_as_uint(fmaf(power, 0x1p22f + 3.0f, fabsf(v)));
   return ((r + (r >> 22)) & 7) | (__float_as_uint(v) >> 28 & ~7u);
+}
+
+// Two codes of packed bf16 values in the low byte: the same addition with 2^6 + 3 in bf16.
+KILN_DEVICE u32 e2m1_codes(u32 v) {
+  u32 power = ptx::max_nan_bf16x2(v & 0x7f807f80u, 0x3f803f80u);
+  u32 r = ptx::fma_bf16x2(power, 0x42864286u, ptx::abs_bf16x2(v));
+  u32 t = r + (r >> 6 & 0x00070007u);
+  u32 codes = (t & 0x00070007u) | (v >> 12 & ~0x00070007u);
+  return (codes & 0xf) | (codes >> 12 & ~0xfu);
 }
 
 // One code of e5m6 in the low twelve bits, by the same addition with 2^17 + 62.
 KILN_DEVICE u32 e5m6_code(f32 v) {
-  f32 a = fminf(fabsf(v), 65024.0f);
-  f32 power = __uint_as_float(max(__float_as_uint(a) & 0x7f800000u, 0x38800000u));  // 2^-14
-  u32 r = __float_as_uint(fmaf(power, 0x1p17f + 62.0f, a));
-  u32 code = ((r + (r >> 17)) & 0x7ff) | (__float_as_uint(v) >> 20 & ~0x7ffu);
-  return is_nan(v) ? 0x7ff : code;
+  f32 power = __uint_as_float(max(__float_as_uint(v) & 0x7f800000u, 0x38800000u));  // 2^-14
+  u32 r = __float_as_uint(fmaf(power, 0x1p17f + 62.0f, fabsf(v)));
+  return ((r + (r >> 17)) & 0x7ff) | (__float_as_uint(v) >> 20 & ~0x7ffu);
 }
 
 // N codes as 32-bit words in memory order.
 template <class F, int N> struct Codes {
   static constexpr int BYTES = N * format<F>::BITS / 8;
   static constexpr int WORDS = (BYTES + 3) / 4;
-  using format_t = F;
   u32 w[WORDS];
 };
 
@@ -68,12 +91,21 @@ template <class F, int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<F, N>
   }
 }
 
-// e2m1: eight codes a word, the even channel in the low nibble. NaN becomes +6.
+// e2m1: eight codes a word, the even channel in the low nibble.
 template <int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<e2m1, N>& out) {
 #pragma unroll
   for (int i = 0; i < (N + 7) / 8; ++i) out.w[i] = 0;
 #pragma unroll
   for (int i = 0; i < N; ++i) out.w[i / 8] |= e2m1_code(v[i]) << i % 8 * 4;
+}
+
+template <int N> KILN_DEVICE void encode_packed(const u32 (&v)[N / 2], Codes<e2m1, N>& out) {
+#pragma unroll
+  for (int i = 0; i < N / 8; ++i) {
+    u32 low = ptx::byte_permute(e2m1_codes(v[i * 4]), e2m1_codes(v[i * 4 + 1]), 0x0040);
+    u32 high = ptx::byte_permute(e2m1_codes(v[i * 4 + 2]), e2m1_codes(v[i * 4 + 3]), 0x0040);
+    out.w[i] = ptx::byte_permute(low, high, 0x5410);
+  }
 }
 
 // e5m6: eight codes h0..h7 in three words, the first in the high bits of the first word.

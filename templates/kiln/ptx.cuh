@@ -97,6 +97,28 @@ KILN_DEVICE u32 bf16x2_from_f32(f32 low, f32 high) {
   return v;
 }
 
+// Packed bf16: mul, max.NaN, fma, "Half Precision Floating Point Instructions".
+KILN_DEVICE u32 mul_bf16x2(u32 a, u32 b) {
+  u32 v;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+KILN_DEVICE u32 abs_bf16x2(u32 a) {
+  u32 v;
+  asm("abs.bf16x2 %0, %1;" : "=r"(v) : "r"(a));
+  return v;
+}
+KILN_DEVICE u32 max_nan_bf16x2(u32 a, u32 b) {
+  u32 v;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+KILN_DEVICE u32 fma_bf16x2(u32 a, u32 b, u32 c) {
+  u32 v;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
+  return v;
+}
+
 // max.NaN, "Floating Point Instructions: max": NaN if either operand is.
 KILN_DEVICE f32 max_nan(f32 a, f32 b) {
   f32 v;
@@ -204,7 +226,23 @@ KILN_DEVICE u16 f16_from_e4m3(u8 v) {
 KILN_DEVICE u32 f16x2_from_e4m3x2(u16 v) {
   return f16_from_e4m3(u8(v)) | u32(f16_from_e4m3(u8(v >> 8))) << 16;
 }
+KILN_DEVICE f32 low_bf16(u32 v) { return __uint_as_float(v << 16); }
+KILN_DEVICE f32 high_bf16(u32 v) { return __uint_as_float(v & 0xffff0000u); }
+KILN_DEVICE u32 mul_bf16x2(u32 a, u32 b) {
+  return bf16x2_from_f32(low_bf16(a) * low_bf16(b), high_bf16(a) * high_bf16(b));
+}
+KILN_DEVICE u32 abs_bf16x2(u32 a) { return a & 0x7fff7fffu; }
 KILN_DEVICE f32 max_nan(f32 a, f32 b) { return a != a || b != b ? a + b : a > b ? a : b; }
+KILN_DEVICE u32 max_nan_bf16x2(u32 a, u32 b) {
+  return bf16x2_from_f32(max_nan(low_bf16(a), low_bf16(b)), max_nan(high_bf16(a), high_bf16(b)));
+}
+// Exact in f64, where products of bf16 and sums of them fit but for far apart exponents; the kernels
+// add values whose exponents are close.
+KILN_DEVICE u32 fma_bf16x2(u32 a, u32 b, u32 c) {
+  f32 low = f32(double(low_bf16(a)) * low_bf16(b) + low_bf16(c));
+  f32 high = f32(double(high_bf16(a)) * high_bf16(b) + high_bf16(c));
+  return bf16x2_from_f32(low, high);
+}
 KILN_DEVICE f32 rcp_approx(f32 a) { return 1.0f / a; }
 KILN_DEVICE f32 mul(f32 a, f32 b) {
   f32 v = a * b;

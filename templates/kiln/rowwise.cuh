@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What group.cu and row.cu share: quantised values of one row, and where their scale factor goes.
+// What group.cu and row.cu share: where the scale factors of a row's blocks go.
 #pragma once
 #include "kiln/access.cuh"
 #include "kiln/scale.cuh"
 
 namespace kiln {
-
-template <class F, SfLayout L, int N> struct Quantized {
-  static constexpr SfLayout LAYOUT = L;
-  Codes<F, N> codes;
-  Scale scale;
-};
-
-template <class F, SfLayout LAYOUT, bool ROUND, int N, class M>
-KILN_DEVICE Quantized<F, LAYOUT, N> quantize_block(const f32 (&v)[N], Amax amax, M clamp_min) {
-  Quantized<F, LAYOUT, N> q;
-  q.scale = make_scale<F, ROUND>(amax, clamp_min);
-  scale_and_encode(v, q.scale.inv, q.codes);
-  return q;
-}
 
 // Writes the scale factor of block column `column`, or a packed word of four of them.
 template <SfLayout LAYOUT, class S>

@@ -5,31 +5,56 @@
 
 namespace kiln {
 
-// The largest magnitude of a block, NaN left out, and whether there was one. Only e2m1, whose codes
-// have no NaN, asks for the flag.
+// The largest magnitude of a block, NaN left out.
 struct Amax {
   f32 value;
-  bool has_nan;
+  bool has_nan;      // of the block; told for e2m1 only, whose codes have none
+  bool is_ordinary;  // no NaN or infinity among this thread's values; told where codes are made by hand
 };
 
 constexpr f32 F32_MAX = 3.402823466e38f;
 
-// amax over values that become codes of F. Where NaN must be told, `max.NaN` tells it at no cost, and
-// the rare block that has one looks again.
-template <class F, int N> KILN_DEVICE Amax amax_of(const f32 (&v)[N]) {
+// Whether codes of F come from arithmetic on ordinary values, and not from a conversion instruction.
+template <class F> constexpr bool IS_MADE_BY_HAND = format<F>::BITS != 8;
+
+// Pairs of values that are bf16 numbers.
+template <int N> KILN_DEVICE void pack_bf16(const f32 (&v)[N], u32 (&out)[N / 2]) {
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    out[i] = __float_as_uint(v[i * 2]) >> 16 | (__float_as_uint(v[i * 2 + 1]) & 0xffff0000u);
+  }
+}
+
+template <bool IS_BF16, int N> KILN_DEVICE f32 max_nan_of(const f32 (&v)[N]) {
   f32 largest = 0.0f;
-  bool has_nan = false;
-  if constexpr (format<F>::BITS == 4) {
+  if constexpr (IS_BF16 && N % 2 == 0) {
+    u32 packed[N / 2], two = 0;
+    pack_bf16(v, packed);
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) two = ptx::max_nan_bf16x2(two, ptx::abs_bf16x2(packed[i]));
+    largest = ptx::max_nan(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
+  } else {
 #pragma unroll
     for (int i = 0; i < N; ++i) largest = ptx::max_nan(largest, fabsf(v[i]));
-    has_nan = is_nan(largest);
   }
-  if (format<F>::BITS != 4 || has_nan) {
-    largest = 0.0f;
+  return largest;
+}
+
+// amax over values that become codes of F; IS_BF16 says that they are bf16 numbers. `max.NaN` tells of a NaN at no cost, and the rare block that
+// has one looks again.
+template <class F, bool IS_BF16, int N> KILN_DEVICE Amax amax_of(const f32 (&v)[N]) {
+  Amax amax = {0.0f, false, true};
+  if constexpr (IS_MADE_BY_HAND<F>) {
+    amax.value = max_nan_of<IS_BF16>(v);
+    amax.has_nan = is_nan(amax.value);
+    amax.is_ordinary = amax.value <= F32_MAX;
+  }
+  if (!IS_MADE_BY_HAND<F> || amax.has_nan) {
+    amax.value = 0.0f;
 #pragma unroll
-    for (int i = 0; i < N; ++i) largest = fmaxf(largest, fabsf(v[i]));
+    for (int i = 0; i < N; ++i) amax.value = fmaxf(amax.value, fabsf(v[i]));
   }
-  return {largest, has_nan};
+  return amax;
 }
 
 struct Scale {
@@ -73,13 +98,34 @@ template <class F, bool ROUND, class M> KILN_DEVICE Scale make_scale(Amax amax, 
   return s;
 }
 
-// code = cvt(x * sf_inv): one fp32 multiplication, which nothing may contract.
-template <class F, int N>
-KILN_DEVICE void scale_and_encode(const f32 (&v)[N], f32 inv, Codes<F, N>& out) {
-  f32 scaled[N];
+template <int N> KILN_DEVICE void scale(const f32 (&v)[N], f32 inv, f32 (&out)[N]) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) scaled[i] = ptx::mul(v[i], inv);
-  encode(scaled, out);
+  for (int i = 0; i < N; ++i) out[i] = ptx::mul(v[i], inv);
+}
+
+// code = cvt(x * sf_inv): one fp32 multiplication, which nothing may contract. Where the values are bf16
+// and sf_inv a power of two, the product is a bf16 number too, and two are coded at a time.
+template <class F, bool ROUND, bool IS_BF16, int N>
+KILN_DEVICE void scale_and_encode(const f32 (&v)[N], f32 inv, bool is_ordinary, Codes<F, N>& out) {
+  f32 scaled[N];
+  if constexpr (format<F>::BITS == 4 && ROUND && IS_BF16 && N % 8 == 0) {
+    u32 packed[N / 2], two = __float_as_uint(inv) >> 16 | (__float_as_uint(inv) & 0xffff0000u);
+    pack_bf16(v, packed);
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) packed[i] = ptx::mul_bf16x2(packed[i], two);
+    if (!is_ordinary) {
+      scale(v, inv, scaled);
+      make_ordinary<F>(scaled);
+      pack_bf16(scaled, packed);
+    }
+    encode_packed(packed, out);
+  } else {
+    scale(v, inv, scaled);
+    if constexpr (IS_MADE_BY_HAND<F>) {
+      if (!is_ordinary) make_ordinary<F>(scaled);
+    }
+    encode(scaled, out);
+  }
 }
 
 }  // namespace kiln
