@@ -58,12 +58,12 @@ struct sweep {
 
 /* ---- results ---- */
 
-/* Takes one case out of those that may still run. */
-static bool begin_case(struct sweep *s) {
+/* Takes `count` cases out of those that may still run; with 0 only looks whether there are any. */
+static bool begin_cases(struct sweep *s, uint64_t count) {
   bool go;
   (void)pthread_mutex_lock(&s->mutex);
   go = !s->stop && (s->max_cases == 0 || s->started < (uint64_t)s->max_cases);
-  if (go) ++s->started;
+  if (go) s->started += count;
   (void)pthread_mutex_unlock(&s->mutex);
   return go;
 }
@@ -131,7 +131,7 @@ static void run_case(struct sweep *s, const struct job *job, const struct cli_tr
                      struct cli_device *device) {
   char title[MESSAGE], message[MESSAGE] = "";
   uint64_t elements = 0;
-  if (!begin_case(s)) return;
+  if (!begin_cases(s, 1)) return;
   if (cli_trial_run(trial, device, &elements, message, sizeof message)) {
     end_case(s, job, elements, NULL, NULL);
     return;
@@ -182,6 +182,7 @@ static void run_job(struct sweep *s, const struct job *job, struct cli_device *d
   request.op = trial.op;
   request.params = params;
   request.num_params = trial.num_params;
+  if (!begin_cases(s, 0)) return;
   if (kiln_get(s->k, &request, &kernel) != KILN_OK) {
     cli_trial_title(&trial, title, sizeof title);
     end_case(s, job, 0, title, kiln_last_error()->message);
