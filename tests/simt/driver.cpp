@@ -44,6 +44,7 @@ constexpr size_t PAGE = 4096, ALIGNMENT = 256;
 constexpr unsigned char NEW_MEMORY = 0xCB, SLACK = 0x5A;
 constexpr int NUM_SMS = 4, DEFAULT_SHARED = 49152;
 
+// Held by a launch from its first schedule to its last: nobody changes memory in between.
 std::recursive_mutex mutex;
 CUctx_st primary;
 thread_local std::vector<CUcontext> context_stack;
@@ -271,18 +272,22 @@ CUresult cuMemFree_v2(CUdeviceptr memory) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream) {
+  std::lock_guard<std::recursive_mutex> lock(mutex);
   std::memset(reinterpret_cast<void *>(to), byte, bytes);
   return CUDA_SUCCESS;
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream) {
+  std::lock_guard<std::recursive_mutex> lock(mutex);
   std::memcpy(reinterpret_cast<void *>(to), from, bytes);
   return CUDA_SUCCESS;
 }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream) {
+  std::lock_guard<std::recursive_mutex> lock(mutex);
   std::memcpy(to, reinterpret_cast<void *>(from), bytes);
   return CUDA_SUCCESS;
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+  std::lock_guard<std::recursive_mutex> lock(mutex);
   std::memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);
   return CUDA_SUCCESS;
 }
