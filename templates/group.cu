@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Chains whose scale block is (1, SF_COLS) with SF_COLS <= 128: the block sits in neighbouring lanes of
-// one warp, so there is no barrier and no shared memory.
+// one warp, so there is no barrier across warps.
 //
 // A flat grid of small blocks; a thread holds VALUES consecutive values of one row. Per row there are
 // CHUNKS threads. Where scale factors are packed, CHUNKS is rounded up so that the four blocks of a
 // word never straddle two rows or two warps; the spare threads hold zeros.
 //
 // Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, HAS_FULL, TILE_THREADS,
-//             TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
+//             TILE_BLOCKS_PER_SM, STAGE_BYTES, chain_num_rows, chain_load, chain_store
+// Shared bytes: STAGE_BYTES, what a block reads of one part if a thread reads more than 32 bytes, else 0
 // needs: kiln/rowwise.cuh
 namespace kiln {
 
@@ -21,6 +22,10 @@ static_assert(TILE_THREADS % 32 == 0, "whole warps");
 static_assert(SF_ROWS == 1 && COLS % SF_COLS == 0, "blocks of one row");
 static_assert(SF_COLS % VALUES == 0 && WORD_LANES <= 32, "a block and a word fit one warp");
 
+struct GroupShared {
+  u32x4 stage[STAGE_BYTES / 16 > 0 ? STAGE_BYTES / 16 : 1];
+};
+
 // A thread's codes, and the scale of the block that they are in.
 template <class F> struct QuantizedBlock {
   Codes<F, VALUES> codes;
@@ -32,32 +37,77 @@ template <bool FULL> struct Group {
   static constexpr int SF_BLOCK_ROWS = SF_ROWS;
   static constexpr int SF_BLOCK_COLS = SF_COLS;
 
-  i64 num_rows, row;
+  i64 num_rows, first_row, row;
+  u32 at;  // the thread's chunk, counted from the first of first_row
   int chunk;
   bool inside;  // of the matrix: the others hold zeros and take part in shuffles
 
   KILN_DEVICE explicit Group(i64 rows) : num_rows(rows) {
     if constexpr (CHUNKS % TILE_THREADS == 0) {  // a block is a part of one row
       constexpr u32 PARTS_OF_ROW = CHUNKS / TILE_THREADS;
-      row = blockIdx.x / PARTS_OF_ROW;
-      chunk = int(blockIdx.x % PARTS_OF_ROW * TILE_THREADS + threadIdx.x);
+      first_row = blockIdx.x / PARTS_OF_ROW;
+      at = blockIdx.x % PARTS_OF_ROW * TILE_THREADS + threadIdx.x;
     } else {
       i64 first = i64(blockIdx.x) * TILE_THREADS;
-      i64 first_row = first / CHUNKS;
-      u32 at = u32(first - first_row * CHUNKS) + threadIdx.x;
-      row = first_row + at / CHUNKS;
-      chunk = int(at % CHUNKS);
+      first_row = first / CHUNKS;
+      at = u32(first - first_row * CHUNKS) + threadIdx.x;
     }
-    inside = row < num_rows && chunk < COLS / VALUES;
+    row = row_of(at);
+    chunk = chunk_of(at);
+    inside = is_inside(row, chunk);
   }
 
+  KILN_DEVICE i64 row_of(u32 other) const {
+    return CHUNKS % TILE_THREADS == 0 ? first_row : first_row + other / CHUNKS;
+  }
+  KILN_DEVICE int chunk_of(u32 other) const {
+    return CHUNKS % TILE_THREADS == 0 ? int(other) : int(other % CHUNKS);
+  }
+  KILN_DEVICE bool is_inside(i64 r, int c) const { return r < num_rows && c < COLS / VALUES; }
+
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
-    if (inside) {
+    if constexpr (FULL && VALUES * sizeof(T) > 32) {
+      read_staged(x, stride, part, out);
+    } else if (inside) {
       kiln::read<FULL>(x + row * stride + i64(part) * COLS + i64(chunk) * VALUES, out);
     } else {
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) out[i] = 0.0f;
     }
+  }
+
+  // More than 32 bytes a thread would be read in halves of sectors. Instead a warp copies its chunks in
+  // consecutive pieces of 16 bytes to shared memory, where each thread finds its own; pieces are
+  // swizzled so that eight threads meet eight banks of 16 bytes.
+  template <class T>
+  KILN_DEVICE void read_staged(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
+    constexpr int PIECES = VALUES * int(sizeof(T)) / 16, PIECE = 16 / int(sizeof(T));
+    int lane = int(threadIdx.x) % 32;
+    u32x4* stage = shared<GroupShared>().stage + (threadIdx.x - lane) * PIECES;
+#pragma unroll
+    for (int j = 0; j < PIECES; ++j) {
+      int piece = j * 32 + lane, owner = piece / PIECES, within = piece % PIECES;
+      u32 other = at - lane + owner;
+      i64 r = row_of(other);
+      int c = chunk_of(other);
+      const T* from = x + r * stride + i64(part) * COLS + i64(c) * VALUES + within * PIECE;
+      ptx::copy_async_16(&stage[slot<PIECES>(owner, within)], from, is_inside(r, c));
+    }
+    ptx::copy_async_wait_all();
+    __syncwarp();
+    union {
+      u32x4 v[PIECES];
+      T t[VALUES];
+    } raw;
+#pragma unroll
+    for (int j = 0; j < PIECES; ++j) raw.v[j] = stage[slot<PIECES>(lane, j)];
+#pragma unroll
+    for (int i = 0; i < VALUES; ++i) out[i] = to_f32(raw.t[i]);
+    __syncwarp();  // the stage may be used again, for another part
+  }
+
+  template <int PIECES> static KILN_DEVICE int slot(int owner, int within) {
+    return owner * PIECES + (within ^ (owner * PIECES / 8 % PIECES));
   }
 
   template <class F, SfLayout LAYOUT, bool ROUND, class M>

@@ -235,7 +235,7 @@ static kiln_status check_strides(const struct binding *b, size_t index) {
   const kiln_tensor *tensor = &b->given[index]->tensor;
   const char *name = want->spec->name;
   int pack = kn_dtype_pack(want->dtype);
-  int64_t inner = 1; /* what one step of the axes inside may reach over */
+  int64_t inner = 1;                    /* what one step of the axes inside may reach over */
   if (is_empty(tensor)) return KILN_OK; /* a contiguous one has strides of 0 */
   if (want->is_sf && want->stride_free[1]) {
     kiln_status status = check_ld(b, want, tensor);

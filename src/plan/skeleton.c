@@ -165,9 +165,12 @@ static kiln_status plan_group(struct kn_planner *p) {
   int64_t out_align = access_bytes(chain->format, values);
   bool has_full = rows_stay_aligned(p, x_align, out_align);
   const char *rows = rows_text(p);
+  int64_t read = kn_dtype_bytes(x->dtype, values);
+  int64_t stage = read > 32 ? threads * read : 0;
   status = add_chain_constants(p, values, has_full);
+  if (status == KILN_OK) status = kn_add_int(p, "STAGE_BYTES", stage);
   if (status != KILN_OK) return status;
-  return add_step(p, "group", threads, 0,
+  return add_step(p, "group", threads, stage,
                   kn_arena_printf(&p->plan->arena, "ceil_div(%s * %" PRId64 ", %" PRId64 ")", rows,
                                   chunks, threads),
                   has_full, x_align, out_align);
