@@ -250,7 +250,7 @@ static bool add_jobs(struct sweep *s, const struct cli_cover *cover, size_t op) 
   }
   s->jobs = jobs;
   for (size_t i = 0; i < cover->num_chosen; ++i) {
-    jobs[s->num_jobs++] = (struct job){cover, &cover->chosen[i], op, i % 4 == 0};
+    jobs[s->num_jobs++] = (struct job){cover, &cover->chosen[i], op, i % 2 == 0};
   }
   s->tallies[op].skipped += cover->num_refused;
   return true;
