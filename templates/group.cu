@@ -84,14 +84,21 @@ template <bool FULL> struct Group {
     constexpr int PIECES = VALUES * int(sizeof(T)) / 16, PIECE = 16 / int(sizeof(T));
     int lane = int(threadIdx.x) % 32;
     u32x4* stage = shared<GroupShared>().stage + (threadIdx.x - lane) * PIECES;
+    // A warp within one row reads consecutive memory; else each piece's chunk is looked up.
+    constexpr bool IN_ROW = CHUNKS % 32 == 0;
+    const T* begin = x + row * stride + i64(part) * COLS + i64(chunk - lane) * VALUES + lane * PIECE;
 #pragma unroll
     for (int j = 0; j < PIECES; ++j) {
       int piece = j * 32 + lane, owner = piece / PIECES, within = piece % PIECES;
-      u32 other = at - lane + owner;
-      i64 r = row_of(other);
-      int c = chunk_of(other);
-      const T* from = x + r * stride + i64(part) * COLS + i64(c) * VALUES + within * PIECE;
-      ptx::copy_async_16(&stage[slot<PIECES>(owner, within)], from, is_inside(r, c));
+      const T* from = begin + j * 32 * PIECE;
+      bool is_there = row < num_rows && chunk - lane + owner < COLS / VALUES;
+      if constexpr (!IN_ROW) {
+        i64 r = row_of(at - lane + owner);
+        int c = chunk_of(at - lane + owner);
+        from = x + r * stride + i64(part) * COLS + i64(c) * VALUES + within * PIECE;
+        is_there = is_inside(r, c);
+      }
+      ptx::copy_async_16(&stage[slot<PIECES>(owner, within)], from, is_there);
     }
     ptx::copy_async_wait_all();
     __syncwarp();

@@ -152,7 +152,7 @@ static kiln_status plan_group(struct kn_planner *p) {
   bool packed = chain->layout == KN_SF_PACKED_UE8M0;
   int64_t lanes = chain->sf_cols / values * (packed ? 4 : 1);
   int64_t chunks = align_up(chain->cols / values, packed ? lanes : 1);
-  status = threads_of(p, group_threads(chunks, chain->format == KILN_E2M1 ? 128 : 256), &threads);
+  status = threads_of(p, group_threads(chunks, 256), &threads);
   if (status != KILN_OK) return status;
   if (lanes > 32) {
     return refuse_tile(p, "values", values,

@@ -66,14 +66,15 @@ template <class F> KILN_DEVICE f32 clamp_min_of(none) { return fmt_max<F>::CLAMP
 template <class F> KILN_DEVICE f32 clamp_min_of(f32 given) { return given; }
 
 // a / fmt_max: the product with the reciprocal, corrected once. The bits of an IEEE division for every
-// a from the format's own clamp_min to F32_MAX, checked for all of them on an H200; below, where
-// sf_clamp_min may lead, the remainder can be subnormal, so it is divided.
-template <class F> KILN_DEVICE f32 divide_by(f32 a) {
-  constexpr f32 MOST = fmt_max<F>::VALUE;
-  constexpr f32 INVERSE = 1.0f / MOST;
-  if (a < fmt_max<F>::CLAMP_MIN) return __fdiv_rn(a, MOST);
+// a from the format's own clamp_min to F32_MAX, checked for all of them on an H200. Below, where a
+// given sf_clamp_min may lead, the remainder can be subnormal, so it is divided.
+template <class F> KILN_DEVICE f32 divide_by_max(f32 a, none) {
+  constexpr f32 MOST = fmt_max<F>::VALUE, INVERSE = 1.0f / MOST;
   f32 q = __fmul_rn(a, INVERSE);
   return fmaf(fmaf(-q, MOST, a), INVERSE, q);
+}
+template <class F> KILN_DEVICE f32 divide_by_max(f32 a, f32) {
+  return __fdiv_rn(a, fmt_max<F>::VALUE);
 }
 
 // The scale of a block. The power of two comes from the bits of the IEEE quotient: one ulp off would
@@ -82,7 +83,7 @@ template <class F, bool ROUND, class M> KILN_DEVICE Scale make_scale(Amax amax, 
   constexpr f32 MOST = fmt_max<F>::VALUE;
   f32 a = fmaxf(fminf(amax.value, F32_MAX), clamp_min_of<F>(clamp_min));
   Scale s;
-  s.sf = divide_by<F>(a);
+  s.sf = divide_by_max<F>(a, clamp_min);
   if constexpr (ROUND) {
     s.ue8m0 = ((__float_as_uint(s.sf) - 1) >> 23) + 1;
     s.sf = __uint_as_float(s.ue8m0 << 23);

@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Everything that needs a GPU, in one go: checks every operator, runs the recorded cases and the sanitizers,
+# and measures. Writes JSON and logs into DIR. Takes the build folder from BUILD (build/release).
+#
+#   tests/gpu/run.sh DIR          PARTS="check golden sanitize bench" picks parts
+set -u
+out=${1:?usage: tests/gpu/run.sh DIR}
+build=${BUILD:-build/release}
+parts=${PARTS:-"check golden sanitize bench"}
+kiln=$build/kiln
+mkdir -p "$out"
+KILN_CACHE_DIR=${KILN_CACHE_DIR:-$(mktemp -d)}
+export KILN_CACHE_DIR
+failed=0
+
+# Runs a part of the work under a time limit and tells how it went.
+part() {
+  name=$1 limit=$2
+  shift 2
+  if timeout "$limit" "$@"; then echo "ok      $name"; else echo "FAILED  $name ($?)"; failed=1; fi
+}
+wants() { case " $parts " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
+
+if wants check; then
+  part check 240 sh -c "'$kiln' run --all --check --json >'$out/check.json' 2>'$out/check.log'"
+fi
+if wants golden; then
+  part golden 60 sh -c "'$kiln' run --golden tests/data/golden/* --json >'$out/golden.json' 2>'$out/golden.log'"
+fi
+if wants sanitize; then
+  for tool in memcheck racecheck initcheck synccheck; do
+    part "sanitize $tool" 120 sh -c "compute-sanitizer --tool $tool --error-exitcode 9 '$kiln' run --all \
+      --check --quick --max-cases ${SANITIZE_CASES:-400} -j 1 >'$out/$tool.log' 2>&1"
+  done
+fi
+if wants bench; then
+  part bench 120 sh -c "'$kiln' bench --suite core --json >'$out/bench.json' 2>'$out/bench.log'"
+  part "bench pdl" 120 sh -c "'$kiln' bench --suite core --pdl --json >'$out/bench-pdl.json' 2>'$out/bench-pdl.log'"
+  part "bench host" 60 sh -c "'$kiln' bench --host --json >'$out/host.json' 2>'$out/host.log'"
+fi
+exit $failed
