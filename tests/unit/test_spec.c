@@ -140,8 +140,8 @@ static void a_template_has_steps_and_variants(void **state) {
   assert_string_equal(spec->template_name, "transpose.cu");
   assert_int_equal(spec->num_steps, 1);
   assert_string_equal(spec->steps[0].name, "main");
-  assert_int_equal(spec->steps[0].threads->constant.number, 256);
-  assert_string_equal(spec->steps[0].shared->text, "128 * 128 * 4");
+  assert_string_equal(spec->steps[0].threads->text, "min(256, 128 * size(dtype))");
+  assert_string_equal(spec->steps[0].shared->text, "16384 * max(1, size(dtype) % 4)");
   assert_int_equal(spec->steps[0].num_variants, 2);
   assert_string_equal(spec->steps[0].variants[0].function, "transpose_full");
   assert_string_equal(spec->steps[0].variants[0].aligns[1].tensor, "out");
