@@ -191,7 +191,7 @@ static const struct cli_own_option own[] = {
     {"all", NULL, "every operator, its options, sizes, layouts and data"},
     {"quick", NULL, "with --all: fewer sizes"},
     {"op", "NAME", "with --all: this operator only"},
-    {"max-cases", "N", "with --all: stop after so many"},
+    {"max-cases", "N", "with --all: at most so many, spread over all kernels"},
     {"T", "LIST", "with --all: these numbers of tokens"},
     {"hidden", "LIST", "with --all: these sizes of rows"},
     {"golden", NULL, "the operands are files with recorded cases"},

@@ -36,6 +36,11 @@ struct job {
   bool has_large;
 };
 
+/* What of a job runs: with --max-cases every nth case, so that each kernel has some. */
+struct sample {
+  uint64_t next, stride;
+};
+
 struct sweep {
   const struct cli_options *options;
   kiln *k;
@@ -141,8 +146,8 @@ static void run_case(struct sweep *s, const struct job *job, const struct cli_tr
 }
 
 /* Layouts and fills of one size; two of the four where it is large. */
-static void run_variants(struct sweep *s, const struct job *job, struct cli_trial *trial,
-                         struct cli_device *device) {
+static void run_variants(struct sweep *s, const struct job *job, struct sample *sample,
+                         struct cli_trial *trial, struct cli_device *device) {
   const bool large = is_large(trial);
   if (large && !job->has_large) return;
   for (int variant = 0; variant < 4; ++variant) {
@@ -150,22 +155,26 @@ static void run_variants(struct sweep *s, const struct job *job, struct cli_tria
     trial->fill = variant & 2 ? KN_FILL_EDGES : KN_FILL_NORMAL;
     if (large && trial->is_shifted != (trial->fill == KN_FILL_EDGES)) continue;
     ++trial->seed;
-    run_case(s, job, trial, device);
+    if (sample->next++ % sample->stride == 0) run_case(s, job, trial, device);
   }
 }
 
 static void run_sizes(struct sweep *s, const struct job *job, struct cli_trial *trial,
                       struct cli_device *device) {
   struct list lists[CLI_MAX_DIMS];
+  struct sample sample = {.next = (uint64_t)(job - s->jobs), .stride = 1};
+  uint64_t cases = 4;
   int at[CLI_MAX_DIMS] = {0};
   trial->num_dims = kiln_kernel_num_dims(trial->kernel);
   for (size_t i = 0; i < trial->num_dims; ++i) {
     trial->dims[i].name = kiln_kernel_dim_name(trial->kernel, i);
     sizes_of(s, trial->dims[i].name, &lists[i]);
     trial->dims[i].value = lists[i].values[0];
+    cases *= (uint64_t)lists[i].count;
   }
+  if (s->max_cases > 0) sample.stride = 1 + cases * s->num_jobs / (uint64_t)s->max_cases;
   do {
-    run_variants(s, job, trial, device);
+    run_variants(s, job, &sample, trial, device);
   } while (next_sizes(trial, lists, at));
 }
 
