@@ -2,12 +2,14 @@
 // Chains whose scale block is (SF_ROWS, 1): a tile of TILE_TOKENS x TILE_CHANNELS a block of threads,
 // one scale a channel and SF_ROWS tokens, the codes transposed on the way out or not.
 //
-// The tile comes in by cp.async, all of it in flight at once, with several blocks an SM. A thread holds
-// 8 channels of ROWS consecutive tokens. Two conversions of two tokens each give four codes of one
+// The tile comes in by cp.async, all of it in flight at once, with several blocks an SM. A thread works
+// on 8 channels of ROWS consecutive tokens. Where the values to be cast are bf16 and a gate left room,
+// they wait for their scale in the place of the gate (IN_PLACE), which takes no registers and lets the
+// loop over tokens stay a loop; else in registers. Two conversions of two tokens each give four codes of one
 // channel, so transposing costs no byte shuffles: a word goes to [channel][token] in shared memory,
 // whose 16-byte pieces are swizzled by channel / 8, and leaves in 16-byte pieces.
 //
-// Parameters: COLS, PARTS, VALUES (8), SF_ROWS, SF_COLS, TRANSPOSED, HAS_FULL, TILE_TOKENS,
+// Parameters: COLS, PARTS, VALUES (8), SF_ROWS, SF_COLS, BF16_VALUES, HAS_FULL, TILE_TOKENS,
 //             TILE_CHANNELS, TILE_THREADS, TILE_BLOCKS_PER_SM, x_t, chain_num_rows, chain_load, chain_store
 // Shared bytes: PARTS * TILE_TOKENS * TILE_CHANNELS * sizeof(input_t)
 //               + (TILE_THREADS / 32 + TILE_TOKENS / SF_ROWS) * TILE_CHANNELS * 4
@@ -23,6 +25,8 @@ constexpr int BLOCK_WARPS = SF_ROWS / WARP_ROWS;
 constexpr int SCALES = TILE_CHANNELS * BLOCKS;
 constexpr int THREAD_SCALES = int(ceil_div(SCALES, TILE_THREADS));
 constexpr int PIECES = TILE_TOKENS / 16;  // 16-byte pieces of a channel's codes
+constexpr bool IN_PLACE = BF16_VALUES && PARTS == 2 && sizeof(input_t) == 2;
+constexpr int UNROLL = IN_PLACE ? 1 : ROWS;
 constexpr int CHANNEL_TILES = int(ceil_div(COLS, TILE_CHANNELS));
 
 static_assert(VALUES == 8 && 32 % GROUPS == 0 && ROWS % 4 == 0, "how a tile is dealt out");
@@ -30,10 +34,7 @@ static_assert(SF_COLS == 1 && SF_ROWS % WARP_ROWS == 0, "a warp's tokens share t
 static_assert((PIECES & (PIECES - 1)) == 0, "pieces are swizzled by exclusive or");
 
 struct ChannelShared {
-  union {
-    alignas(16) input_t x[PARTS][TILE_TOKENS][TILE_CHANNELS];
-    u32x4 codes[TILE_CHANNELS][PIECES];  // once the values are in registers
-  };
+  alignas(16) input_t x[PARTS][TILE_TOKENS][TILE_CHANNELS];
   f32 amax[WARPS][TILE_CHANNELS];
   alignas(16) f32 inv[BLOCKS][TILE_CHANNELS];
 };
@@ -72,7 +73,7 @@ template <bool FULL> struct Fetch {
     constexpr int WIDTH = TILE_CHANNELS / PIECE;
     constexpr int STEP = TILE_THREADS / WIDTH;
     static_assert(TILE_THREADS % WIDTH == 0 && TILE_TOKENS % STEP == 0, "whole passes");
-    int row = int(threadIdx.x) / WIDTH, column = int(threadIdx.x) % WIDTH * PIECE;
+    int row = int(threadIdx.x / WIDTH), column = int(threadIdx.x % WIDTH) * PIECE;
     int rows = tile.channel + column < COLS ? tile.rows() : 0;
     const input_t* from = x + (tile.token + row) * stride + i64(part) * COLS + tile.channel + column;
 #pragma unroll(FULL ? TILE_TOKENS / STEP : 1)
@@ -103,21 +104,59 @@ struct Token {
   int row, group;
 
   KILN_DEVICE void read(const input_t*, i64, int part, f32 (&out)[VALUES]) {
-    union {
-      u32x4 v[VALUES * sizeof(input_t) / 16];
-      input_t t[VALUES];
-    } raw;
+    constexpr int VECTORS = VALUES * int(sizeof(input_t)) / 16;
+    u32 words[VECTORS * 4];
     const u32x4* from = reinterpret_cast<const u32x4*>(&s.x[part][row][group * VALUES]);
 #pragma unroll
-    for (int i = 0; i < int(VALUES * sizeof(input_t) / 16); ++i) raw.v[i] = from[i];
-#pragma unroll
-    for (int i = 0; i < VALUES; ++i) out[i] = to_f32(raw.t[i]);
+    for (int i = 0; i < VECTORS; ++i) spread(from[i], &words[i * 4]);
+    unpack<input_t>(words, out);
   }
 };
 
-// A thread's values times the inverse scales, and the scales that it computed.
+// A thread's values between load and quantize: in registers, or in shared memory where the gate was.
+struct InRegisters {
+  f32 v[ROWS][VALUES];
+  KILN_DEVICE void set(ChannelShared&, int, int, int r, const f32 (&from)[VALUES]) {
+#pragma unroll
+    for (int k = 0; k < VALUES; ++k) v[r][k] = from[k];
+  }
+  KILN_DEVICE void get(ChannelShared&, int, int, int r, f32 (&to)[VALUES]) const {
+#pragma unroll
+    for (int k = 0; k < VALUES; ++k) to[k] = v[r][k];
+  }
+};
+struct InShared {
+  KILN_DEVICE void set(ChannelShared& s, int row, int group, int r, const f32 (&from)[VALUES]) {
+    u32 words[VALUES / 2];
+    pack_bf16(from, words);
+    *reinterpret_cast<u32x4*>(&s.x[0][row + r][group * VALUES]) = {words[0], words[1], words[2],
+                                                                   words[3]};
+  }
+  KILN_DEVICE void get(ChannelShared& s, int row, int group, int r, f32 (&to)[VALUES]) const {
+    u32 words[VALUES / 2];
+    spread(*reinterpret_cast<const u32x4*>(&s.x[0][row + r][group * VALUES]), words);
+    unpack<bf16>(words, to);
+  }
+};
+template <bool> struct holder {
+  using type = InRegisters;
+};
+template <> struct holder<true> {
+  using type = InShared;
+};
+using held_t = typename holder<IN_PLACE>::type;
+
+// What chain_store gets: the values of a tile, as a chain's values have parts.
+struct TileValues {
+  static constexpr int PARTS = 1;
+  held_t v[1];
+};
+
+// A tile whose scales are known: its values, the inverse scales of the thread's channels, and the
+// scales that the thread computed.
 template <class F> struct QuantizedTile {
-  f32 scaled[ROWS][VALUES];
+  const held_t& values;
+  f32 inv[VALUES];
   f32 sf[THREAD_SCALES];
 };
 struct TransposedTile {
@@ -130,76 +169,90 @@ template <bool FULL> struct Channel {
   static constexpr int SF_BLOCK_COLS = SF_COLS;
   const Tile& tile;
   ChannelShared& s;
+  f32 amax[VALUES];  // of the thread's channels over its tokens
 
-  KILN_DEVICE int group() const { return int(threadIdx.x) % GROUPS; }
-  KILN_DEVICE int row() const { return int(threadIdx.x) / GROUPS * ROWS; }
+  KILN_DEVICE int group() const { return int(threadIdx.x % GROUPS); }
+  KILN_DEVICE int row() const { return int(threadIdx.x / GROUPS) * ROWS; }
+  // The codes of a transposed tile take the place of the last part: its values have been used.
+  KILN_DEVICE u32x4* codes(u32 channel) {
+    return reinterpret_cast<u32x4*>(s.x[PARTS - 1]) + channel * PIECES;
+  }
+
+  KILN_DEVICE void see(const f32 (&v)[VALUES]) {
+#pragma unroll
+    for (int k = 0; k < VALUES; ++k) amax[k] = fmaxf(amax[k], fabsf(v[k]));
+  }
 
   // The largest magnitude of each of the thread's channels over the warp's tokens.
-  KILN_DEVICE void reduce_warp(const f32 (&v)[ROWS * VALUES]) {
-    int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  KILN_DEVICE void reduce_warp() {
+    int warp = int(threadIdx.x / 32), lane = int(threadIdx.x % 32);
 #pragma unroll
     for (int k = 0; k < VALUES; ++k) {
-      f32 amax = 0.0f;
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) amax = fmaxf(amax, fabsf(v[r * VALUES + k]));
 #pragma unroll
       for (int other = GROUPS; other < 32; other *= 2) {
-        amax = fmaxf(amax, __shfl_xor_sync(0xffffffffu, amax, other));
+        amax[k] = fmaxf(amax[k], __shfl_xor_sync(0xffffffffu, amax[k], other));
       }
-      if (lane < GROUPS) s.amax[warp][lane * VALUES + k] = amax;
+      if (lane < GROUPS) s.amax[warp][lane * VALUES + k] = amax[k];
     }
   }
 
   template <class F, SfLayout LAYOUT, bool ROUND, class M>
-  KILN_DEVICE auto quantize(const f32 (&v)[ROWS * VALUES], M clamp_min) {
+  KILN_DEVICE auto quantize(const held_t& values, M clamp_min) {
     static_assert(format<F>::BITS == 8 && LAYOUT == SfLayout::ROW_MAJOR, "bytes, row-major scales");
-    QuantizedTile<F> q;
-    reduce_warp(v);
+    QuantizedTile<F> q{values};
+    reduce_warp();
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < THREAD_SCALES; ++i) {
-      int at = i * TILE_THREADS + int(threadIdx.x);
-      int block = at / TILE_CHANNELS, channel = at % TILE_CHANNELS;
+      u32 at = u32(i) * TILE_THREADS + threadIdx.x;
+      u32 block = at / TILE_CHANNELS, channel = at % TILE_CHANNELS;
       q.sf[i] = 0.0f;
       if (at < SCALES) {
-        f32 amax = 0.0f;
+        f32 largest = 0.0f;
+#pragma unroll 2
         for (int w = 0; w < BLOCK_WARPS; ++w) {
-          amax = fmaxf(amax, s.amax[block * BLOCK_WARPS + w][channel]);
+          largest = fmaxf(largest, s.amax[block * BLOCK_WARPS + w][channel]);
         }
-        Scale scale = make_scale<F, ROUND>(Amax{amax, false, true}, clamp_min);
+        Scale scale = make_scale<F, ROUND>(Amax{largest, false, true}, clamp_min);
         s.inv[block][channel] = scale.inv;
         q.sf[i] = scale.sf;
       }
     }
     __syncthreads();
-    struct alignas(16) {
-      f32 v[VALUES];
-    } inv;
-    u32x4* words = reinterpret_cast<u32x4*>(inv.v);
-    const u32x4* from =
-        reinterpret_cast<const u32x4*>(&s.inv[row() / SF_ROWS][group() * VALUES]);
-    words[0] = from[0];
-    words[1] = from[1];
+    const f32* inv = &s.inv[u32(row()) / SF_ROWS][group() * VALUES];
 #pragma unroll
-    for (int i = 0; i < ROWS * VALUES; ++i) {
-      q.scaled[i / VALUES][i % VALUES] = ptx::mul(v[i], inv.v[i % VALUES]);
+    for (int k = 0; k < VALUES; k += 4) {
+      u32 words[4];
+      spread(*reinterpret_cast<const u32x4*>(inv + k), words);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) q.inv[k + i] = __uint_as_float(words[i]);
     }
     return q;
   }
 
-  // Four tokens of a channel make a word. The input is no longer needed: every thread has passed the
-  // barriers of quantize.
+  // The values of token r of the thread times the inverse scales.
+  template <class F>
+  KILN_DEVICE void scaled(const QuantizedTile<F>& q, int r, f32 (&out)[VALUES]) {
+    f32 v[VALUES];
+    q.values.get(s, row(), group(), r, v);
+#pragma unroll
+    for (int k = 0; k < VALUES; ++k) out[k] = ptx::mul(v[k], q.inv[k]);
+  }
+
+  // Four tokens of a channel make a word.
   template <class F> KILN_DEVICE TransposedTile transpose(const QuantizedTile<F>& q) {
+#pragma unroll(UNROLL == 1 ? 1 : ROWS / 4)
+    for (int r = 0; r < ROWS; r += 4) {
+      f32 v[4][VALUES];
 #pragma unroll
-    for (int k = 0; k < VALUES; ++k) {
+      for (int i = 0; i < 4; ++i) scaled(q, r + i, v[i]);
+      u32 token = u32(row() + r);
+      u32 piece = (token / 16) ^ (u32(group()) % PIECES);
 #pragma unroll
-      for (int r = 0; r < ROWS; r += 4) {
-        u32 low = two_codes(F{}, q.scaled[r][k], q.scaled[r + 1][k]);
-        u32 high = two_codes(F{}, q.scaled[r + 2][k], q.scaled[r + 3][k]);
-        int token = row() + r;
-        int piece = (token / 16) ^ (group() % PIECES);
-        reinterpret_cast<u32*>(&s.codes[group() * VALUES + k][piece])[token % 16 / 4] =
-            low | high << 16;
+      for (int k = 0; k < VALUES; ++k) {
+        u32 low = two_codes(F{}, v[0][k], v[1][k]), high = two_codes(F{}, v[2][k], v[3][k]);
+        u32* to = reinterpret_cast<u32*>(codes(u32(group() * VALUES + k)) + piece);
+        to[token % 16 / 4] = low | high << 16;
       }
     }
     __syncthreads();
@@ -209,7 +262,7 @@ template <bool FULL> struct Channel {
   template <class S> KILN_DEVICE void store_scales(const f32* scales, S* sf) {
 #pragma unroll
     for (int i = 0; i < THREAD_SCALES; ++i) {
-      int at = i * TILE_THREADS + int(threadIdx.x);
+      u32 at = u32(i) * TILE_THREADS + threadIdx.x;
       i64 token = tile.token + i64(at / TILE_CHANNELS) * SF_ROWS;
       i64 channel = tile.channel + at % TILE_CHANNELS;
       if (at < SCALES && token < tile.num_rows && channel < COLS) {
@@ -223,11 +276,13 @@ template <bool FULL> struct Channel {
   template <class F, class S>
   KILN_DEVICE void store(const QuantizedTile<F>& q, u8* data, i64 stride, S* sf, i64) {
     int channel = tile.channel + group() * VALUES;
-#pragma unroll
+#pragma unroll(UNROLL)
     for (int r = 0; r < ROWS; ++r) {
       if (row() + r >= tile.rows() || channel >= COLS) continue;
+      f32 v[VALUES];
       Codes<F, VALUES> codes;
-      encode(q.scaled[r], codes);
+      scaled(q, r, v);
+      encode(v, codes);
       u8* to = data + (tile.token + row() + r) * stride + channel;
       if constexpr (FULL) {
         write<true>(to, codes);
@@ -245,19 +300,19 @@ template <bool FULL> struct Channel {
   template <class S>
   KILN_DEVICE void store(const TransposedTile& q, u8* data, i64 stride, S* sf, i64) {
 #pragma unroll 2
-    for (int i = int(threadIdx.x); i < TILE_CHANNELS * PIECES; i += TILE_THREADS) {
-      int channel = i / PIECES, piece = i % PIECES;
+    for (u32 i = threadIdx.x; i < TILE_CHANNELS * PIECES; i += TILE_THREADS) {
+      int channel = int(i / PIECES), piece = int(i % PIECES);
       i64 token = tile.token + piece * 16;
       if (token >= tile.num_rows || tile.channel + channel >= COLS) continue;
-      u32x4 codes = s.codes[channel][piece ^ (channel / VALUES % PIECES)];
+      const u32x4* from = codes(u32(channel)) + (u32(piece) ^ (u32(channel) / VALUES % PIECES));
       u8* to = data + i64(tile.channel + channel) * stride + token;
       if (FULL && token + 16 <= tile.num_rows) {
-        ptx::store_cs(reinterpret_cast<u32x4*>(to), codes);
+        ptx::store_cs(reinterpret_cast<u32x4*>(to), *from);
       } else {
-        const u32 words[4] = {codes.x, codes.y, codes.z, codes.w};
-#pragma unroll
-        for (int k = 0; k < 16; ++k) {
-          if (token + k < tile.num_rows) ptx::store_cs(to + k, u8(words[k / 4] >> k % 4 * 8));
+        int count = token + 16 <= tile.num_rows ? 16 : int(tile.num_rows - token);
+#pragma unroll 1
+        for (int k = 0; k < count; ++k) {
+          ptx::store_cs(to + k, reinterpret_cast<const u8*>(from)[k]);
         }
       }
     }
@@ -276,14 +331,14 @@ template <bool FULL> KILN_DEVICE void run_channel(const kiln_args& a) {
   ptx::copy_async_wait_all();
   __syncthreads();
 
-  Channel<FULL> c{tile, s};
-  Values<1, ROWS * VALUES> values;
-#pragma unroll
+  Channel<FULL> c{tile, s, {}};
+  TileValues values;
+#pragma unroll(UNROLL)
   for (int r = 0; r < ROWS; ++r) {
     Token token{s, c.row() + r, c.group()};
     auto v = chain_load(a, token);
-#pragma unroll
-    for (int k = 0; k < VALUES; ++k) values.v[0][r * VALUES + k] = v.v[0][k];
+    c.see(v.v[0]);
+    values.v[0].set(s, c.row(), c.group(), r, v.v[0]);
   }
   chain_store(a, c, values);
 }

@@ -82,19 +82,19 @@ template <bool FULL> struct Group {
   template <class T>
   KILN_DEVICE void read_staged(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
     constexpr int PIECES = VALUES * int(sizeof(T)) / 16, PIECE = 16 / int(sizeof(T));
-    int lane = int(threadIdx.x) % 32;
-    u32x4* stage = shared<GroupShared>().stage + (threadIdx.x - lane) * PIECES;
+    int lane = int(threadIdx.x % 32);
+    u32x4* stage = shared<GroupShared>().stage + (threadIdx.x - u32(lane)) * PIECES;
     // A warp within one row reads consecutive memory; else each piece's chunk is looked up.
     constexpr bool IN_ROW = CHUNKS % 32 == 0;
     const T* begin = x + row * stride + i64(part) * COLS + i64(chunk - lane) * VALUES + lane * PIECE;
 #pragma unroll
     for (int j = 0; j < PIECES; ++j) {
-      int piece = j * 32 + lane, owner = piece / PIECES, within = piece % PIECES;
+      u32 piece = u32(j * 32 + lane), owner = piece / PIECES, within = piece % PIECES;
       const T* from = begin + j * 32 * PIECE;
-      bool is_there = row < num_rows && chunk - lane + owner < COLS / VALUES;
+      bool is_there = row < num_rows && chunk - lane + int(owner) < COLS / VALUES;
       if constexpr (!IN_ROW) {
-        i64 r = row_of(at - lane + owner);
-        int c = chunk_of(at - lane + owner);
+        i64 r = row_of(at - u32(lane) + owner);
+        int c = chunk_of(at - u32(lane) + owner);
         from = x + r * stride + i64(part) * COLS + i64(c) * VALUES + within * PIECE;
         is_there = is_inside(r, c);
       }
@@ -102,18 +102,16 @@ template <bool FULL> struct Group {
     }
     ptx::copy_async_wait_all();
     __syncwarp();
-    union {
-      u32x4 v[PIECES];
-      T t[VALUES];
-    } raw;
+    u32 words[PIECES * 4];
 #pragma unroll
-    for (int j = 0; j < PIECES; ++j) raw.v[j] = stage[slot<PIECES>(lane, j)];
-#pragma unroll
-    for (int i = 0; i < VALUES; ++i) out[i] = to_f32(raw.t[i]);
+    for (int j = 0; j < PIECES; ++j) {
+      spread(stage[slot<PIECES>(u32(lane), u32(j))], &words[j * 4]);
+    }
+    unpack<T>(words, out);
     __syncwarp();  // the stage may be used again, for another part
   }
 
-  template <int PIECES> static KILN_DEVICE int slot(int owner, int within) {
+  template <u32 PIECES> static KILN_DEVICE u32 slot(u32 owner, u32 within) {
     return owner * PIECES + (within ^ (owner * PIECES / 8 % PIECES));
   }
 
@@ -135,7 +133,7 @@ template <bool FULL> struct Group {
 
   // The word of packed scale factors that this thread's block is in, in every thread.
   KILN_DEVICE u32 packed_word(u32 ue8m0) {
-    u32 word = inside ? ue8m0 << (chunk / LANES % 4 * 8) : 0;
+    u32 word = inside ? ue8m0 << (u32(chunk) / LANES % 4 * 8) : 0;
 #pragma unroll
     for (int lane = LANES; lane < WORD_LANES; lane *= 2) {
       word |= __shfl_xor_sync(0xffffffffu, word, lane);
@@ -149,12 +147,12 @@ template <bool FULL> struct Group {
     if (inside) {
       write<FULL>(data + packed_bytes<F>(row * stride + i64(chunk) * VALUES), q.codes);
     }
-    if (chunk % WORD_LANES != 0) return;
+    if (u32(chunk) % WORD_LANES != 0) return;
     // Rows that pad a column are written 0, but only where the distance of columns is the default.
     bool is_pad = SF_LAYOUT != SfLayout::ROW_MAJOR && row >= num_rows &&
                   row < align_up(num_rows, 4) && ld == align_up(num_rows, 4);
     if (row < num_rows || is_pad) {
-      store_sf<SF_LAYOUT>(sf, row, chunk / WORD_LANES, SF_COLUMNS, ld, is_pad ? 0 : bits);
+      store_sf<SF_LAYOUT>(sf, row, u32(chunk) / WORD_LANES, SF_COLUMNS, ld, is_pad ? 0 : bits);
     }
   }
 };

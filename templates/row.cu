@@ -86,7 +86,7 @@ template <bool FULL> struct Row {
     }
     if constexpr (TELLS_NAN) amax.has_nan = __any_sync(0xffffffffu, amax.has_nan) != 0;
     if constexpr (WARPS > 1) {
-      int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+      int warp = int(threadIdx.x / 32), lane = int(threadIdx.x % 32);
       if (lane == 0) {
         s.amax[warp] = amax.value;
         s.has_nan[warp] = amax.has_nan;
@@ -118,7 +118,7 @@ template <bool FULL> struct Row {
 
   // A warp's 32 vectors of 12 bytes as 24 pieces of 16.
   template <class F> KILN_DEVICE void store_staged(const Codes<F, VALUES>& codes, int h, u8* data) {
-    int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+    int warp = int(threadIdx.x / 32), lane = int(threadIdx.x % 32);
     int begin = vector(h) - lane;
     int count = ROW_VECTORS % 32 == 0 ? 32 : min_int(32, ROW_VECTORS - begin);
     if (ROW_VECTORS % TILE_THREADS != 0 && begin >= ROW_VECTORS) return;  // a whole warp

@@ -112,7 +112,7 @@ template <bool FULL, class A> KILN_DEVICE void transpose(const A& a) {
   ptx::grid_launch_dependents();
   ptx::grid_dependency_wait();
 
-  int group = int(threadIdx.x) % COLUMN_GROUPS, first = int(threadIdx.x) / COLUMN_GROUPS * HEIGHT;
+  u32 group = threadIdx.x % COLUMN_GROUPS, first = threadIdx.x / COLUMN_GROUPS * HEIGHT;
   i64 column = at.column + group * WIDTH;
   u32x4 rows[HEIGHT];
 #pragma unroll
@@ -125,7 +125,7 @@ template <bool FULL, class A> KILN_DEVICE void transpose(const A& a) {
   for (int k = 0; k < WIDTH; ++k) {
     u32 piece[WORDS];
     column_of(rows, k, piece);
-    int chunk = (first * SIZE / 16) ^ (group % CHUNKS);
+    u32 chunk = (first * SIZE / 16) ^ (group % CHUNKS);
     u32* to = reinterpret_cast<u32*>(&s.columns[group * WIDTH + k][chunk]) + first * SIZE % 16 / 4;
     if constexpr (WORDS == 4) {
       *reinterpret_cast<u32x4*>(to) = {piece[0], piece[1], piece[2], piece[3]};
@@ -135,8 +135,8 @@ template <bool FULL, class A> KILN_DEVICE void transpose(const A& a) {
   }
   __syncthreads();
 #pragma unroll
-  for (int i = int(threadIdx.x); i < TILE * CHUNKS; i += THREADS) {
-    int c = i / CHUNKS, chunk = i % CHUNKS;
+  for (u32 i = threadIdx.x; i < TILE * CHUNKS; i += THREADS) {
+    u32 c = i / CHUNKS, chunk = i % CHUNKS;
     i64 row = at.row + chunk * WIDTH;
     if (at.column + c >= a.num_cols || row >= a.num_rows) continue;
     write_piece<FULL>(at.out + (at.column + c) * a.num_rows + row,

@@ -216,7 +216,7 @@ static kiln_status plan_channel(struct kn_planner *p) {
   kiln_status status = threads_of(p, 256, &threads);
   if (status != KILN_OK) return status;
   int64_t tokens = kn_tile(p, "tokens", 128), channels = kn_tile(p, "channels", 64);
-  (void)kn_tile(p, "blocks_per_sm", 4);
+  (void)kn_tile(p, "blocks_per_sm", at_least(1024 / threads, 1));
   if (tokens % chain->sf_rows || (tokens & (tokens - 1))) {
     return refuse_tile(p, "tokens", tokens, "are powers of two that hold whole scale blocks");
   }

@@ -32,22 +32,29 @@ template <class T> KILN_DEVICE T from_bits(u32 bits) {
   }
 }
 
+KILN_DEVICE void spread(u32 v, u32* out) { out[0] = v; }
+KILN_DEVICE void spread(u32x2 v, u32* out) {
+  out[0] = v.x;
+  out[1] = v.y;
+}
+KILN_DEVICE void spread(u32x4 v, u32* out) {
+  out[0] = v.x;
+  out[1] = v.y;
+  out[2] = v.z;
+  out[3] = v.w;
+}
+
 // Reads N elements at p as f32.
 template <bool FULL, int N, class T> KILN_DEVICE void read(const T* p, f32 (&out)[N]) {
-  if constexpr (FULL) {
-    constexpr int WIDTH = access_width(N * int(sizeof(T)));
+  constexpr int WIDTH = access_width(N * int(sizeof(T)));
+  if constexpr (FULL && WIDTH >= 4) {
     using vector_t = typename access<WIDTH>::type;
-    constexpr int COUNT = N * int(sizeof(T)) / WIDTH;
-    union {
-      vector_t v[COUNT];
-      T t[N];
-    } raw;
+    u32 words[N * int(sizeof(T)) / 4];
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-      raw.v[i] = ptx::load_cs(reinterpret_cast<const vector_t*>(p) + i);
+    for (int i = 0; i < N * int(sizeof(T)) / WIDTH; ++i) {
+      spread(ptx::load_cs(reinterpret_cast<const vector_t*>(p) + i), &words[i * WIDTH / 4]);
     }
-#pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = to_f32(raw.t[i]);
+    unpack<T>(words, out);
   } else {
     using bits_t = typename access<sizeof(T)>::type;
 #pragma unroll

@@ -9,6 +9,28 @@ KILN_DEVICE f32 to_f32(f32 x) { return x; }
 KILN_DEVICE f32 to_f32(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
 KILN_DEVICE f32 to_f32(f16 x) { return ptx::f32_from_f16(x.bits); }
 
+KILN_DEVICE void unpack_two(bf16, u32 word, f32& low, f32& high) {
+  low = __uint_as_float(word << 16);
+  high = __uint_as_float(word & 0xffff0000u);
+}
+KILN_DEVICE void unpack_two(f16, u32 word, f32& low, f32& high) {
+  low = ptx::f32_from_f16(u16(word));
+  high = ptx::f32_from_f16(u16(word >> 16));
+}
+
+// Elements in 32-bit words to f32: bf16 by a shift and a mask, a pair at a time.
+template <class T, int N>
+KILN_DEVICE void unpack(const u32 (&words)[N * int(sizeof(T)) / 4], f32 (&out)[N]) {
+#pragma unroll
+  for (int i = 0; i < N * int(sizeof(T)) / 4; ++i) {
+    if constexpr (sizeof(T) == 4) {
+      out[i] = __uint_as_float(words[i]);
+    } else {
+      unpack_two(T{}, words[i], out[i * 2], out[i * 2 + 1]);
+    }
+  }
+}
+
 KILN_DEVICE bool is_nan(f32 x) { return x != x; }
 
 template <class T> struct fmt_max;
@@ -123,20 +145,16 @@ template <int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<e5m6, N>& out)
 
 // Two values rounded to F and back, as `stage: round` has it.
 KILN_DEVICE void round_two(bf16, f32& a, f32& b) {
-  u32 two = ptx::bf16x2_from_f32(a, b);
-  a = __uint_as_float(two << 16);
-  b = __uint_as_float(two & 0xffff0000u);
+  unpack_two(bf16{}, ptx::bf16x2_from_f32(a, b), a, b);
 }
-KILN_DEVICE void from_f16x2(u32 two, f32& a, f32& b) {
-  a = ptx::f32_from_f16(u16(two));
-  b = ptx::f32_from_f16(u16(two >> 16));
+KILN_DEVICE void round_two(f16, f32& a, f32& b) {
+  unpack_two(f16{}, ptx::f16x2_from_f32(a, b), a, b);
 }
-KILN_DEVICE void round_two(f16, f32& a, f32& b) { from_f16x2(ptx::f16x2_from_f32(a, b), a, b); }
 KILN_DEVICE void round_two(e4m3, f32& a, f32& b) {
-  from_f16x2(ptx::f16x2_from_e4m3x2(ptx::e4m3x2_from_f32(a, b)), a, b);
+  unpack_two(f16{}, ptx::f16x2_from_e4m3x2(ptx::e4m3x2_from_f32(a, b)), a, b);
 }
 KILN_DEVICE void round_two(e5m2, f32& a, f32& b) {
-  from_f16x2(ptx::f16x2_from_e5m2x2(ptx::e5m2x2_from_f32(a, b)), a, b);
+  unpack_two(f16{}, ptx::f16x2_from_e5m2x2(ptx::e5m2x2_from_f32(a, b)), a, b);
 }
 
 }  // namespace kiln
