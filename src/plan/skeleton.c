@@ -152,7 +152,7 @@ static kiln_status plan_group(struct kn_planner *p) {
   bool packed = chain->layout == KN_SF_PACKED_UE8M0;
   int64_t lanes = chain->sf_cols / values * (packed ? 4 : 1);
   int64_t chunks = align_up(chain->cols / values, packed ? lanes : 1);
-  status = threads_of(p, group_threads(chunks, 256), &threads);
+  status = threads_of(p, group_threads(chunks, chain->format == KILN_E2M1 ? 128 : 256), &threads);
   if (status != KILN_OK) return status;
   if (lanes > 32) {
     return refuse_tile(p, "values", values,
@@ -160,7 +160,7 @@ static kiln_status plan_group(struct kn_planner *p) {
                        "blocks, fits one warp");
   }
   bool by_hand = kiln_dtype_bits(chain->format) != 8; /* codes by arithmetic want registers */
-  (void)kn_tile(p, "blocks_per_sm", 65536 / (threads * (values > 16 ? 72 : by_hand ? 48 : 32)));
+  (void)kn_tile(p, "blocks_per_sm", 65536 / (threads * (values > 16 ? 72 : by_hand ? 48 : 40)));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = access_bytes(chain->format, values);
   bool has_full = rows_stay_aligned(p, x_align, out_align);
