@@ -18,6 +18,11 @@ constexpr int WORD_LANES = LANES * (IS_PACKED ? 4 : 1);  // threads that write o
 constexpr int CHUNKS = int(align_up(COLS / VALUES, IS_PACKED ? WORD_LANES : 1));
 constexpr int SF_COLUMNS = int(ceil_div(COLS / SF_COLS, IS_PACKED ? 4 : 1));
 
+// Column-major scale factors: the warps of a block take consecutive rows, so that a column's words of
+// these rows are written together. Else a block is a part of one row where that comes out even.
+constexpr bool IS_TALL = SF_LAYOUT != SfLayout::ROW_MAJOR && CHUNKS % 32 == 0;
+constexpr bool IS_FLAT = !IS_TALL && CHUNKS % TILE_THREADS != 0;
+
 static_assert(TILE_THREADS % 32 == 0, "whole warps");
 static_assert(SF_ROWS == 1 && COLS % SF_COLS == 0, "blocks of one row");
 static_assert(SF_COLS % VALUES == 0 && WORD_LANES <= 32, "a block and a word fit one warp");
@@ -43,7 +48,11 @@ template <bool FULL> struct Group {
   bool inside;  // of the matrix: the others hold zeros and take part in shuffles
 
   KILN_DEVICE explicit Group(i64 rows) : num_rows(rows) {
-    if constexpr (CHUNKS % TILE_THREADS == 0) {  // a block is a part of one row
+    if constexpr (IS_TALL) {
+      constexpr u32 PARTS_OF_ROW = CHUNKS / 32;
+      first_row = i64(blockIdx.x / PARTS_OF_ROW) * (TILE_THREADS / 32) + threadIdx.x / 32;
+      at = blockIdx.x % PARTS_OF_ROW * 32 + threadIdx.x % 32;
+    } else if constexpr (!IS_FLAT) {
       constexpr u32 PARTS_OF_ROW = CHUNKS / TILE_THREADS;
       first_row = blockIdx.x / PARTS_OF_ROW;
       at = blockIdx.x % PARTS_OF_ROW * TILE_THREADS + threadIdx.x;
@@ -58,10 +67,10 @@ template <bool FULL> struct Group {
   }
 
   KILN_DEVICE i64 row_of(u32 other) const {
-    return CHUNKS % TILE_THREADS == 0 ? first_row : first_row + other / CHUNKS;
+    return IS_FLAT ? first_row + other / CHUNKS : first_row;
   }
   KILN_DEVICE int chunk_of(u32 other) const {
-    return CHUNKS % TILE_THREADS == 0 ? int(other) : int(other % CHUNKS);
+    return int(IS_FLAT ? other % CHUNKS : other);
   }
   KILN_DEVICE bool is_inside(i64 r, int c) const { return r < num_rows && c < COLS / VALUES; }
 

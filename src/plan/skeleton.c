@@ -152,7 +152,9 @@ static kiln_status plan_group(struct kn_planner *p) {
   bool packed = chain->layout == KN_SF_PACKED_UE8M0;
   int64_t lanes = chain->sf_cols / values * (packed ? 4 : 1);
   int64_t chunks = align_up(chain->cols / values, packed ? lanes : 1);
-  status = threads_of(p, group_threads(chunks, chain->format == KILN_E2M1 ? 128 : 256), &threads);
+  bool is_tall = chain->layout != KN_SF_ROW_MAJOR && chunks % 32 == 0;
+  int64_t most_threads = chain->format == KILN_E2M1 ? 128 : 256;
+  status = threads_of(p, is_tall ? 256 : group_threads(chunks, most_threads), &threads);
   if (status != KILN_OK) return status;
   if (lanes > 32) {
     return refuse_tile(p, "values", values,
@@ -171,8 +173,11 @@ static kiln_status plan_group(struct kn_planner *p) {
   if (status == KILN_OK) status = kn_add_int(p, "STAGE_BYTES", stage);
   if (status != KILN_OK) return status;
   return add_step(p, "group", threads, stage,
-                  kn_arena_printf(&p->plan->arena, "ceil_div(%s * %" PRId64 ", %" PRId64 ")", rows,
-                                  chunks, threads),
+                  is_tall
+                      ? kn_arena_printf(&p->plan->arena, "ceil_div(%s, %" PRId64 ") * %" PRId64,
+                                        rows, threads / 32, chunks / 32)
+                      : kn_arena_printf(&p->plan->arena, "ceil_div(%s * %" PRId64 ", %" PRId64 ")",
+                                        rows, chunks, threads),
                   has_full, x_align, out_align);
 }
 
