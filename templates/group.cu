@@ -22,6 +22,7 @@ constexpr int SF_COLUMNS = int(ceil_div(COLS / SF_COLS, IS_PACKED ? 4 : 1));
 // these rows are written together. Else a block is a part of one row where that comes out even.
 constexpr bool IS_TALL = SF_LAYOUT != SfLayout::ROW_MAJOR && CHUNKS % 32 == 0;
 constexpr bool IS_FLAT = !IS_TALL && CHUNKS % TILE_THREADS != 0;
+constexpr u32 ROW_PARTS = IS_FLAT ? 1 : CHUNKS / (IS_TALL ? 32 : TILE_THREADS);  // blocks beside each other
 
 static_assert(TILE_THREADS % 32 == 0, "whole warps");
 static_assert(SF_ROWS == 1 && COLS % SF_COLS == 0, "blocks of one row");
@@ -49,13 +50,11 @@ template <bool FULL> struct Group {
 
   KILN_DEVICE explicit Group(i64 rows) : num_rows(rows) {
     if constexpr (IS_TALL) {
-      constexpr u32 PARTS_OF_ROW = CHUNKS / 32;
-      first_row = i64(blockIdx.x / PARTS_OF_ROW) * (TILE_THREADS / 32) + threadIdx.x / 32;
-      at = blockIdx.x % PARTS_OF_ROW * 32 + threadIdx.x % 32;
+      first_row = i64(blockIdx.x / ROW_PARTS) * (TILE_THREADS / 32) + threadIdx.x / 32;
+      at = blockIdx.x % ROW_PARTS * 32 + threadIdx.x % 32;
     } else if constexpr (!IS_FLAT) {
-      constexpr u32 PARTS_OF_ROW = CHUNKS / TILE_THREADS;
-      first_row = blockIdx.x / PARTS_OF_ROW;
-      at = blockIdx.x % PARTS_OF_ROW * TILE_THREADS + threadIdx.x;
+      first_row = blockIdx.x / ROW_PARTS;
+      at = blockIdx.x % ROW_PARTS * TILE_THREADS + threadIdx.x;
     } else {
       i64 first = i64(blockIdx.x) * TILE_THREADS;
       first_row = first / CHUNKS;

@@ -3,11 +3,11 @@
 # Everything that needs a GPU, in one go: checks every operator, runs the recorded cases and the sanitizers,
 # and measures. Writes JSON and logs into DIR. Takes the build folder from BUILD (build/release).
 #
-#   tests/gpu/run.sh DIR          PARTS="check golden sanitize bench" picks parts
+#   tests/gpu/run.sh DIR          PARTS="check golden sanitize bench profile" picks parts
 set -u
 out=${1:?usage: tests/gpu/run.sh DIR}
 build=${BUILD:-build/release}
-parts=${PARTS:-"check golden sanitize bench"}
+parts=${PARTS:-"check golden sanitize bench profile"}
 kiln=$build/kiln
 mkdir -p "$out"
 KILN_CACHE_DIR=${KILN_CACHE_DIR:-$(mktemp -d)}
@@ -38,5 +38,18 @@ if wants bench; then
   part bench 120 sh -c "'$kiln' bench --suite core --json >'$out/bench.json' 2>'$out/bench.log'"
   part "bench pdl" 120 sh -c "'$kiln' bench --suite core --pdl --json >'$out/bench-pdl.json' 2>'$out/bench-pdl.log'"
   part "bench host" 60 sh -c "'$kiln' bench --host --json >'$out/host.json' 2>'$out/host.log'"
+fi
+# What saturates in the kernels that stay below their bar.
+if wants profile; then
+  metrics=sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active,sm__inst_issued.avg.pct_of_peak_sustained_active
+  metrics=$metrics,dram__throughput.avg.pct_of_peak_sustained_elapsed,lts__t_sectors.avg.pct_of_peak_sustained_elapsed
+  metrics=$metrics,sm__warps_active.avg.pct_of_peak_sustained_active
+  packed="round_sf=true use_tma_aligned_col_major_sf=true use_packed_ue8m0=true"
+  for flags in "" "$packed"; do
+    # shellcheck disable=SC2086
+    part "profile e2m1 $flags" 90 sh -c "ncu --clock-control none --csv --metrics $metrics -k regex:group \
+      --launch-skip 20 --launch-count 1 '$kiln' bench per_token_cast hidden=7168 in_dtype=bf16 fmt=e2m1 \
+      num_per_channels=32 $flags >>'$out/profile.csv' 2>>'$out/profile.log'"
+  done
 fi
 exit $failed
