@@ -22,8 +22,7 @@ enum {
   GRAPH_NODES = 100,
   GRAPH_REPLAYS = 10,
   BURST_US = 2000, /* a round is at least this long */
-  WARM_UP_US = 1500000,
-  WARM_UP_BYTES = 256 << 20,
+  WARM_UP_US = 250000,
   SEED_BYTES = 32 << 20
 };
 /* More than the L2 cache many times over. */
@@ -191,12 +190,16 @@ static struct timing summarise(double *rounds) {
   return (struct timing){median, (rounds[ROUNDS - 1] - rounds[0]) / median};
 }
 
-/* Launches a burst as often as makes a round long enough. */
+/* Runs the kernel until clocks and power have settled: right after something lighter, kernels that
+   compute are several per cent slower than a moment later. Then chooses how many launches make a
+   round long enough. */
 static bool choose_burst(struct bench *b) {
-  b->burst = 8;
-  if (cli_device_time_us(b->device, launch_burst, b) < 0) return false; /* warm up */
-  double us = cli_device_time_us(b->device, launch_burst, b);
-  if (us <= 0) return false;
+  double us = 0;
+  b->burst = 16;
+  for (double all = 0; all < WARM_UP_US; all += us) {
+    us = cli_device_time_us(b->device, launch_burst, b);
+    if (us <= 0) return false;
+  }
   double wanted = BURST_US / (us / b->burst);
   b->burst = wanted < 16 ? 16 : wanted > 400 ? 400 : (int)wanted;
   return true;
@@ -242,21 +245,6 @@ static bool time_graphs(struct bench *const pair[2], struct timing out[2]) {
     cli_graph_free(pair[i]->device, replays[i].graph);
   }
   return good;
-}
-
-/* Copies until the clocks of the GPU have risen: right after idling, kernels that compute are up to
-   a tenth slower than the same kernels a second later. */
-static bool warm_up(struct cli_device *d, uint8_t *arena, kiln_kernel *copy_kernel) {
-  struct bench copy = {.device = d, .arena = arena, .kernel = copy_kernel, .burst = 64};
-  double us = 0;
-  kiln_launch_options_init(&copy.launch);
-  if (!set_up_copy(&copy, WARM_UP_BYTES)) return false;
-  while (us < WARM_UP_US) {
-    double took = cli_device_time_us(d, launch_burst, &copy);
-    if (took <= 0) return false;
-    us += took;
-  }
-  return true;
 }
 
 /* ---- one case ---- */
@@ -393,8 +381,7 @@ static bool open_session(const struct cli_options *options, struct session *s) {
   s->device = cli_device_open(0);
   if (!s->device) return false;
   s->arena = make_arena(s->device);
-  return s->arena && get_kernel(s->k, "copy", &none, &s->copy) &&
-         warm_up(s->device, s->arena, s->copy);
+  return s->arena && get_kernel(s->k, "copy", &none, &s->copy);
 }
 
 static void close_session(struct session *s) {
