@@ -149,48 +149,43 @@ bool open_block_barrier() {
   return true;
 }
 
-// A warp operation is done when every lane of the mask is in the same one.
-bool finish_warp_operation(size_t warp) {
-  Fiber *lanes = &block->fibers[warp * 32];
-  size_t num_lanes = std::min<size_t>(32, block->fibers.size() - warp * 32);
-  for (size_t i = 0; i < num_lanes; ++i) {
-    if (lanes[i].state != State::WARP_OPERATION) continue;
-    uint32_t mask = lanes[i].mask;
-    bool all = true;
-    for (size_t j = 0; j < 32 && all; ++j) {
-      if (!(mask >> j & 1)) continue;
-      all = j < num_lanes && lanes[j].state == State::WARP_OPERATION && lanes[j].mask == mask &&
-            std::strcmp(lanes[j].what, lanes[i].what) == 0;
+// The lanes of a fiber's warp that are in the same warp operation as it are all of its mask.
+bool have_all_arrived(const Fiber &fiber, const Fiber *lanes, size_t num_lanes) {
+  for (size_t j = 0; j < 32; ++j) {
+    if (!(fiber.mask >> j & 1)) continue;
+    if (j >= num_lanes || lanes[j].state != State::WARP_OPERATION || lanes[j].mask != fiber.mask ||
+        std::strcmp(lanes[j].what, fiber.what) != 0) {
+      return false;
     }
-    if (!all) continue;
-    for (size_t j = 0; j < num_lanes; ++j) {
-      if (!(mask >> j & 1)) continue;
-      int from = lanes[j].from;
-      if (from < 0) {  // a vote: all deposits as bits
-        lanes[j].result = 0;
-        for (size_t k = 0; k < num_lanes; ++k) {
-          if (mask >> k & 1) lanes[j].result |= (lanes[k].value & 1) << k;
-        }
-      } else if (!(mask >> from & 1)) {
-        fail(lanes[j], "reads lane " + std::to_string(from) + ", which is not in the mask");
-      } else {
-        lanes[j].result = lanes[from].value;
-      }
-    }
-    for (size_t j = 0; j < num_lanes; ++j) {
-      if (mask >> j & 1) lanes[j].state = State::READY;
-    }
-    return true;
   }
-  return false;
+  return true;
 }
 
-bool release_some() {
-  if (open_block_barrier()) return true;
-  for (size_t warp = 0; warp * 32 < block->fibers.size(); ++warp) {
-    if (finish_warp_operation(warp)) return true;
+// A warp operation is done as soon as the last lane of the mask has come, so that the warp goes on
+// and does not wait for other warps: only barriers of the block order those.
+void finish_warp_operation(const Fiber &last) {
+  size_t first = last.thread.thread.x / 32 * 32;
+  Fiber *lanes = &block->fibers[first];
+  size_t num_lanes = std::min<size_t>(32, block->fibers.size() - first);
+  if (!have_all_arrived(last, lanes, num_lanes)) return;
+  uint32_t mask = last.mask;
+  for (size_t j = 0; j < num_lanes; ++j) {
+    if (!(mask >> j & 1)) continue;
+    int from = lanes[j].from;
+    if (from < 0) {  // a vote: all deposits as bits
+      lanes[j].result = 0;
+      for (size_t k = 0; k < num_lanes; ++k) {
+        if (mask >> k & 1) lanes[j].result |= (lanes[k].value & 1) << k;
+      }
+    } else if (!(mask >> from & 1)) {
+      fail(lanes[j], "reads lane " + std::to_string(from) + ", which is not in the mask");
+    } else {
+      lanes[j].result = lanes[from].value;
+    }
   }
-  return false;
+  for (size_t j = 0; j < num_lanes; ++j) {
+    if (mask >> j & 1) lanes[j].state = State::READY;
+  }
 }
 
 // ---- choosing ----
@@ -221,13 +216,14 @@ bool run_block(Block &b) {
     Fiber *fiber = next_ready();
     if (fiber) {
       switch_to(fiber);
+      if (fiber->state == State::WARP_OPERATION) finish_warp_operation(*fiber);
       if (!b.fault.empty()) return false;
       continue;
     }
     bool all_done = true;
     for (const Fiber &f : b.fibers) all_done = all_done && f.state == State::DONE;
     if (all_done) return true;
-    if (!release_some()) explain_deadlock();
+    if (!open_block_barrier()) explain_deadlock();
     if (!b.fault.empty()) return false;
   }
 }
