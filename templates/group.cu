@@ -6,7 +6,7 @@
 // CHUNKS threads. Where scale factors are packed, CHUNKS is rounded up so that the four blocks of a
 // word never straddle two rows or two warps; the spare threads hold zeros.
 //
-// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, HAS_FULL, TILE_THREADS,
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, HAS_FULL, IS_TALL, TILE_THREADS,
 //             TILE_BLOCKS_PER_SM, STAGE_BYTES, chain_num_rows, chain_load, chain_store
 // Shared bytes: STAGE_BYTES, what a block reads of one part if a thread reads more than 32 bytes, else 0
 // needs: kiln/rowwise.cuh
@@ -18,9 +18,10 @@ constexpr int WORD_LANES = LANES * (IS_PACKED ? 4 : 1);  // threads that write o
 constexpr int CHUNKS = int(align_up(COLS / VALUES, IS_PACKED ? WORD_LANES : 1));
 constexpr int SF_COLUMNS = int(ceil_div(COLS / SF_COLS, IS_PACKED ? 4 : 1));
 
-// Column-major scale factors: the warps of a block take consecutive rows, so that a column's words of
-// these rows are written together. Else a block is a part of one row where that comes out even.
-constexpr bool IS_TALL = SF_LAYOUT != SfLayout::ROW_MAJOR && CHUNKS % 32 == 0;
+// Where IS_TALL, for column-major scale factors, the warps of a block take consecutive rows, so that a
+// column's words of these rows are written together. Else a block is a part of one row where that
+// comes out even.
+static_assert(!IS_TALL || CHUNKS % 32 == 0, "a warp stays within a row");
 constexpr bool IS_FLAT = !IS_TALL && CHUNKS % TILE_THREADS != 0;
 constexpr u32 ROW_PARTS = IS_FLAT ? 1 : CHUNKS / (IS_TALL ? 32 : TILE_THREADS);  // blocks beside each other
 

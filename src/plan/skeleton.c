@@ -150,9 +150,10 @@ static kiln_status plan_group(struct kn_planner *p) {
   kiln_status status = values_of(p, at_most(chain->sf_cols, most), chain->sf_cols, &values);
   if (status != KILN_OK) return status;
   bool packed = chain->layout == KN_SF_PACKED_UE8M0;
+  bool by_hand = kiln_dtype_bits(chain->format) != 8; /* codes by arithmetic want registers */
   int64_t lanes = chain->sf_cols / values * (packed ? 4 : 1);
   int64_t chunks = align_up(chain->cols / values, packed ? lanes : 1);
-  bool is_tall = chain->layout != KN_SF_ROW_MAJOR && chunks % 32 == 0;
+  bool is_tall = chain->layout != KN_SF_ROW_MAJOR && chunks % 32 == 0 && !by_hand;
   int64_t most_threads = chain->format == KILN_E2M1 ? 128 : 256;
   status = threads_of(p, is_tall ? 256 : group_threads(chunks, most_threads), &threads);
   if (status != KILN_OK) return status;
@@ -161,7 +162,6 @@ static kiln_status plan_group(struct kn_planner *p) {
                        "are those whose scale block, or packed word of four "
                        "blocks, fits one warp");
   }
-  bool by_hand = kiln_dtype_bits(chain->format) != 8; /* codes by arithmetic want registers */
   (void)kn_tile(p, "blocks_per_sm", 65536 / (threads * (values > 16 ? 72 : by_hand ? 48 : 40)));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = access_bytes(chain->format, values);
@@ -170,6 +170,7 @@ static kiln_status plan_group(struct kn_planner *p) {
   int64_t read = kn_dtype_bytes(x->dtype, values);
   int64_t stage = read > 32 ? threads * read : 0;
   status = add_chain_constants(p, values, has_full);
+  if (status == KILN_OK) status = kn_add_bool(p, "IS_TALL", is_tall);
   if (status == KILN_OK) status = kn_add_int(p, "STAGE_BYTES", stage);
   if (status != KILN_OK) return status;
   return add_step(p, "group", threads, stage,
