@@ -294,6 +294,7 @@ static void add_row(cJSON *rows, bool is_quiet, const struct bench_case *c,
   (void)cJSON_AddNumberToObject(row, "copy_spread", t[1].spread);
   add_kernel_facts(row, b->kernel);
   cJSON_AddItemToArray(rows, row);
+  if (is_quiet) return;
   (void)fprintf(stderr,
                 "%-52.52s %8.2f us %5.0f GB/s  copy %8.2f us  ratio %.3f  +-%.1f%%  %s %s\n", c->op,
                 t[0].us, gbps, t[1].us, t[1].us / t[0].us, t[0].spread * 50, c->params, c->dims);
