@@ -3,7 +3,8 @@
  * kiln bench: time of a kernel beside that of the best plain copy of as many bytes, in one run.
  *
  * Rounds of both are interleaved; a round is a burst of launches between two events, and the median
- * counts. Buffers rotate through one arena, so that the L2 cache keeps nothing between launches.
+ * counts. Buffers rotate through two arenas, so that the L2 cache keeps nothing between launches:
+ * one of inputs, which nothing writes, since time depends on the data too, and one of outputs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,12 +40,13 @@ struct pairs {
 /* A kernel with everything a launch needs but the addresses, which rotate. */
 struct bench {
   struct cli_device *device;
-  uint8_t *arena;
+  uint8_t *arenas[2]; /* inputs, outputs */
   kiln_kernel *kernel;
   kiln_arg args[MAX_ARGS];
+  int sides[MAX_ARGS];        /* the arena of each tensor */
   uint64_t offsets[MAX_ARGS]; /* of each tensor in a set */
   size_t num_args;
-  uint64_t set_bytes, bytes; /* of a set of buffers; that a launch moves */
+  uint64_t set_bytes[2], bytes; /* of a set of buffers; that a launch moves */
   size_t num_sets, next;
   int burst;
   double warm_up_us;
@@ -73,7 +75,7 @@ static uint64_t align_256(uint64_t bytes) {
 static bool set_up(struct bench *b, const kiln_dim *dims, size_t num_dims) {
   size_t count = kiln_kernel_num_args(b->kernel);
   b->num_args = 0;
-  b->set_bytes = 0;
+  b->set_bytes[0] = b->set_bytes[1] = 0;
   for (size_t i = 0; i < count && b->num_args < MAX_ARGS; ++i) {
     kiln_arg_info info;
     kiln_arg_info_init(&info);
@@ -86,13 +88,16 @@ static bool set_up(struct bench *b, const kiln_dim *dims, size_t num_dims) {
       arg->tensor.rank = info.rank;
       memcpy(arg->tensor.shape, info.shape, sizeof info.shape);
       memcpy(arg->tensor.strides, info.strides, sizeof info.strides);
-      b->offsets[b->num_args] = b->set_bytes;
-      b->set_bytes += align_256(info.size_bytes);
+      int side = info.role != KILN_IN;
+      b->sides[b->num_args] = side;
+      b->offsets[b->num_args] = b->set_bytes[side];
+      b->set_bytes[side] += align_256(info.size_bytes);
     }
     ++b->num_args;
   }
   if (kiln_kernel_bytes(b->kernel, dims, num_dims, &b->bytes) != KILN_OK) return false;
-  b->num_sets = b->set_bytes ? (size_t)(ARENA_BYTES / b->set_bytes) : 0;
+  uint64_t larger = b->set_bytes[0] > b->set_bytes[1] ? b->set_bytes[0] : b->set_bytes[1];
+  b->num_sets = larger ? (size_t)(ARENA_BYTES / larger) : 0;
   b->next = 0;
   if (b->num_sets > 0) return true;
   (void)cli_fail("the buffers of one launch take more than %llu bytes",
@@ -145,9 +150,12 @@ static uint8_t *make_arena(struct cli_device *d) {
 /* ---- measuring ---- */
 
 static bool launch_once(struct bench *b) {
-  uint8_t *set = b->arena + b->set_bytes * (b->next++ % b->num_sets);
+  size_t set = b->next++ % b->num_sets;
   for (size_t i = 0; i < b->num_args; ++i) {
-    if (!b->args[i].is_scalar) b->args[i].tensor.data = set + b->offsets[i];
+    if (!b->args[i].is_scalar) {
+      int side = b->sides[i];
+      b->args[i].tensor.data = b->arenas[side] + b->set_bytes[side] * set + b->offsets[i];
+    }
   }
   return kiln_launch(b->kernel, b->args, b->num_args, &b->launch, cli_device_stream(b->device)) ==
          KILN_OK;
@@ -274,9 +282,8 @@ static void add_kernel_facts(cJSON *row, const kiln_kernel *kernel) {
   cJSON_Delete(facts);
 }
 
-static void add_row(cJSON *rows, bool is_quiet, const struct bench_case *c,
-                    const struct pairs *params, const struct pairs *dims, const struct bench *b,
-                    const struct timing t[2]) {
+static void add_row(cJSON *rows, const struct bench_case *c, const struct pairs *params,
+                    const struct pairs *dims, const struct bench *b, const struct timing t[2]) {
   cJSON *row = cJSON_CreateObject();
   double gbps = (double)b->bytes / t[0].us / 1e3, copy_gbps = (double)b->bytes / t[1].us / 1e3;
   (void)cJSON_AddStringToObject(row, "op", c->op);
@@ -294,7 +301,6 @@ static void add_row(cJSON *rows, bool is_quiet, const struct bench_case *c,
   (void)cJSON_AddNumberToObject(row, "copy_spread", t[1].spread);
   add_kernel_facts(row, b->kernel);
   cJSON_AddItemToArray(rows, row);
-  if (is_quiet) return;
   (void)fprintf(stderr,
                 "%-52.52s %8.2f us %5.0f GB/s  copy %8.2f us  ratio %.3f  +-%.1f%%  %s %s\n", c->op,
                 t[0].us, gbps, t[1].us, t[1].us / t[0].us, t[0].spread * 50, c->params, c->dims);
@@ -304,10 +310,9 @@ static void add_row(cJSON *rows, bool is_quiet, const struct bench_case *c,
 struct session {
   kiln *k;
   struct cli_device *device;
-  uint8_t *arena;
+  uint8_t *arenas[2];
   kiln_kernel *copy;
   bool use_pdl;
-  bool is_quiet; /* rows are not printed */
   double warm_up_us;
   const char *extra; /* params that every case gets: tile overrides */
   cJSON *rows;
@@ -317,9 +322,12 @@ static bool run_case(struct session *s, const struct bench_case *c) {
   struct pairs params, dims;
   kiln_dim sizes[MAX_PARAMS];
   char text[512];
-  struct bench b = {.device = s->device, .arena = s->arena, .warm_up_us = s->warm_up_us};
-  struct bench copy = {
-      .device = s->device, .arena = s->arena, .kernel = s->copy, .warm_up_us = WARM_UP_US};
+  struct bench b = {
+      .device = s->device, .arenas = {s->arenas[0], s->arenas[1]}, .warm_up_us = s->warm_up_us};
+  struct bench copy = {.device = s->device,
+                       .arenas = {s->arenas[0], s->arenas[1]},
+                       .kernel = s->copy,
+                       .warm_up_us = WARM_UP_US};
   struct bench *const pair[2] = {&b, &copy};
   struct timing timing[2];
   (void)snprintf(text, sizeof text, "%s %s", c->params, s->extra);
@@ -338,7 +346,7 @@ static bool run_case(struct session *s, const struct bench_case *c) {
   if (!good) (void)cli_fail_last();
   good = good && set_up_copy(&copy, b.bytes);
   good = good && (c->is_graph ? time_graphs(pair, timing) : time_streams(pair, timing));
-  if (good) add_row(s->rows, s->is_quiet, c, &params, &dims, &b, timing);
+  if (good) add_row(s->rows, c, &params, &dims, &b, timing);
   s->warm_up_us = WARM_UP_US;
   kiln_kernel_unref(b.kernel);
   return good;
@@ -388,13 +396,13 @@ static bool open_session(const struct cli_options *options, struct session *s) {
   if (!s->k) return false;
   s->device = cli_device_open(0);
   if (!s->device) return false;
-  s->arena = make_arena(s->device);
-  return s->arena && get_kernel(s->k, "copy", &none, &s->copy);
+  for (int i = 0; i < 2; ++i) s->arenas[i] = make_arena(s->device);
+  return s->arenas[0] && s->arenas[1] && get_kernel(s->k, "copy", &none, &s->copy);
 }
 
 static void close_session(struct session *s) {
   kiln_kernel_unref(s->copy);
-  if (s->device) cli_device_free(s->device, s->arena);
+  for (int i = 0; i < 2 && s->device; ++i) cli_device_free(s->device, s->arenas[i]);
   cli_device_close(s->device);
   kiln_close(s->k);
 }
@@ -414,24 +422,11 @@ static bool run_suite(struct session *s, const char *suite, const char *only) {
   return good && count > 0;
 }
 
-/* A suite is run twice and the second pass counts: for some seconds after a process has begun,
-   kernels that compute are up to 5 % slower beside the copy than ever after. */
 static bool run_all(struct session *s, const struct cli_options *options) {
   struct bench_case own;
   char params[512], dims[512];
-  const char *suite = cli_own(options, "suite"), *only = cli_own(options, "only");
-  cJSON *rows = s->rows, *discarded = cJSON_CreateArray();
-  if (own_case(options, &own, params, dims, sizeof params)) {
-    cJSON_Delete(discarded);
-    return run_case(s, &own);
-  }
-  s->rows = discarded;
-  s->is_quiet = true;
-  bool good = run_suite(s, suite, only);
-  cJSON_Delete(discarded);
-  s->rows = rows;
-  s->is_quiet = false;
-  return good && run_suite(s, suite, only);
+  if (own_case(options, &own, params, dims, sizeof params)) return run_case(s, &own);
+  return run_suite(s, cli_own(options, "suite"), cli_own(options, "only"));
 }
 
 static int run(const struct cli_options *options) {
