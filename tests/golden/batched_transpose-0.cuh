@@ -1,0 +1,19 @@
+#line 1 "kiln/generated"
+namespace kiln {
+constexpr int TARGET = 90;
+using dtype_t = bf16;
+using x_t = bf16;
+constexpr int X_RANK = 3;
+using out_t = bf16;
+constexpr int OUT_RANK = 3;
+struct kiln_args {
+  i64 batch;
+  i64 num_rows;
+  i64 num_cols;
+  const x_t* x;
+  i64 x_stride0;
+  i64 x_stride1;
+  out_t* out;
+};
+static_assert(sizeof(kiln_args) == 56, "host and device agree on kiln_args");
+}  // namespace kiln

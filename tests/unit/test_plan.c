@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Planning: what a request comes to, and every way to be refused. */
+#include "plan_help.h"
+
+#define CAST "hidden=7168 in_dtype=bf16 fmt=e4m3 num_per_channels=128"
+
+struct refusal {
+  const char *params;
+  kiln_status status;
+  const char *message;
+};
+
+static void expect_refusals(const char *name, const struct refusal *cases, size_t count) {
+  struct kn_spec *spec = shipped_spec(name);
+  for (size_t i = 0; i < count; ++i) {
+    struct kn_plan *plan = make_plan(spec, "sm_90a", cases[i].params);
+    if (plan) fail_msg("'%s' was planned", cases[i].params);
+    assert_string_equal(kn_error_last()->message, cases[i].message);
+    assert_int_equal(kn_error_last()->status, cases[i].status);
+  }
+  kn_spec_free(spec);
+}
+
+static void a_request_is_refused_in_one_sentence(void **state) {
+  (void)state;
+  static const struct refusal cases[] = {
+      {"hidden=7168 in_dtype=bf16 fmt=e4m3 num_per_channels=48", KILN_E_UNSUPPORTED,
+       "per_token_cast: num_per_channels is 48; allowed are 16, 32, 64, 128 and hidden (7168)"},
+      {"hidden=7168 in_dtype=bf16 fmt=e4m3", KILN_E_ARGUMENT,
+       "per_token_cast: num_per_channels is not given"},
+      {CAST " round_fs=true", KILN_E_NOT_FOUND,
+       "per_token_cast: there is no param 'round_fs'; did you mean round_sf?"},
+      {CAST " hidden=64", KILN_E_ARGUMENT, "per_token_cast: hidden is given twice"},
+      {CAST " use_packed_ue8m0=true", KILN_E_UNSUPPORTED,
+       "per_token_cast: use_packed_ue8m0 is true, round_sf is false, use_tma_aligned_col_major_sf "
+       "is false; required is use_packed_ue8m0 -> round_sf and use_tma_aligned_col_major_sf"},
+      {"hidden=577 in_dtype=bf16 fmt=e2m1 num_per_channels=hidden", KILN_E_UNSUPPORTED,
+       "per_token_cast: fmt is e2m1, hidden is 577; required is fmt == e2m1 -> hidden % 2 == 0"},
+      {"hidden=580 in_dtype=bf16 fmt=e5m6 num_per_channels=hidden", KILN_E_UNSUPPORTED,
+       "per_token_cast: fmt is e5m6, hidden is 580; required is fmt == e5m6 -> hidden % 8 == 0"},
+      {"hidden=576 in_dtype=bf16 fmt=e4m3 num_per_channels=128", KILN_E_UNSUPPORTED,
+       "per_token_cast: hidden is 576, num_per_channels is 128; required is hidden % "
+       "num_per_channels == 0"},
+      {CAST " tile.threads=100", KILN_E_UNSUPPORTED,
+       "per_token_cast: tile.threads is 100; allowed are multiples of 32 up to 1024"},
+      {CAST " tile.threads=x", KILN_E_ARGUMENT,
+       "per_token_cast: tile.threads is 'x'; allowed are integers from 1 to 1048576"},
+      {CAST " present.x=false", KILN_E_UNSUPPORTED, "per_token_cast: x is not optional"},
+      {CAST " present.y=true", KILN_E_NOT_FOUND,
+       "per_token_cast: present.y names no tensor or scalar"},
+  };
+  expect_refusals("quant/per_token_cast", cases, sizeof cases / sizeof *cases);
+}
+
+static void a_tile_that_needs_too_much_shared_memory_is_refused(void **state) {
+  (void)state;
+  static const struct refusal cases[] = {
+      {"hidden=7168 tile.tokens=512 tile.channels=128 tile.threads=1024", KILN_E_UNSUPPORTED,
+       "swiglu_forward_and_per_channel_cast_and_transpose: its tile needs 280576 bytes of shared "
+       "memory; sm_90a allows 232448"},
+  };
+  expect_refusals("quant/swiglu_forward_and_per_channel_cast_and_transpose", cases, 1);
+}
+
+/* A chain around the stages given, on x [T, hidden] -> out, out_sf. */
+static const char *chain_spec(char *text, size_t capacity, const char *chain) {
+  (void)snprintf(text, capacity,
+                 "operator: op\n"
+                 "params: {hidden: {type: int, min: 1}, flag: {type: bool, default: false}}\n"
+                 "tensors:\n"
+                 "  x: {role: in, dtype: bf16, shape: [num_tokens, hidden], strides: [any, 1]}\n"
+                 "  out: {role: out, dtype: e4m3, shape: [num_tokens, hidden]}\n"
+                 "  out_sf: {role: out, sf_of: out, block: [1, hidden]}\n"
+                 "chain: %s\nexamples: [{hidden: 64}]\n",
+                 chain);
+  return text;
+}
+
+static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **state) {
+  (void)state;
+  static const struct {
+    const char *chain, *message;
+  } cases[] = {
+      {"[{load: x}, {quantise: {to: e4m3, sf_block: [1, hidden]}}, {store: {data: out, sf: "
+       "out_sf}}]",
+       "op: stage quantise: there is no such stage; did you mean quantize?"},
+      {"[{round: bf16}, {load: x}]",
+       "op: stage round: it needs values, but the chain holds nothing here"},
+      {"[{load: x}, transpose, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage transpose: it needs quantised codes, but the chain holds values here"},
+      {"[{load: x}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage quantize: the chain ends here with quantised codes; it must end in store"},
+      {"[{load: out}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage load: 'out' is no input tensor of the spec"},
+      {"[{load: x}, {swiglu: {clip: flag}}]",
+       "op: stage swiglu: it has no argument 'clip'; did you mean clamp?"},
+      {"[{load: x}, {quantize: {to: e4m3}}]",
+       "op: stage quantize: it needs the block that shares a scale: sf_block: [rows, columns]"},
+      {"[{load: x}, {quantize: {to: f32, sf_block: [1, hidden]}}]",
+       "op: stage quantize: to is f32; allowed are e4m3, e5m2, e2m1 and e5m6"},
+      {"[{load: x}, {round: i32}]",
+       "op: stage round: it rounds to bf16, f16, e4m3 or e5m2, not to i32"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    char text[1024];
+    struct kn_spec *spec = parse_spec("op.yaml", chain_spec(text, sizeof text, cases[i].chain));
+    struct kn_plan *plan = make_plan(spec, "sm_90a", "hidden=64");
+    if (plan) fail_msg("'%s' was planned", cases[i].chain);
+    assert_string_equal(kn_error_last()->message, cases[i].message);
+    assert_int_equal(kn_error_last()->line, 7); /* the place in the spec */
+    kn_spec_free(spec);
+  }
+}
+
+static void swiglu_needs_an_even_row(void **state) {
+  char text[1024];
+  (void)state;
+  struct kn_spec *spec =
+      parse_spec("op.yaml", chain_spec(text, sizeof text, "[{load: x}, swiglu]"));
+  assert_null(make_plan(spec, "sm_90a", "hidden=65"));
+  assert_string_equal(
+      kn_error_last()->message,
+      "op: stage swiglu: the loaded row has 65 columns; gate and up need an even number");
+  kn_spec_free(spec);
+}
+
+static void a_param_may_name_another(void **state) {
+  (void)state;
+  struct kn_spec *spec = shipped_spec("quant/per_token_cast");
+  struct kn_plan *named =
+      make_plan(spec, "sm_90a", "hidden=7168 in_dtype=bf16 fmt=e4m3 num_per_channels=hidden");
+  struct kn_plan *given =
+      make_plan(spec, "sm_90a", "hidden=7168 in_dtype=bf16 fmt=e4m3 num_per_channels=7168");
+  assert_non_null(named);
+  assert_non_null(given);
+  assert_string_equal(named->canonical, given->canonical);
+  assert_string_equal(named->template_path, "templates/row.cu");
+  kn_plan_free(named);
+  kn_plan_free(given);
+  kn_spec_free(spec);
+}
+
+static void slots_follow_the_spec(void **state) {
+  static const char *const fields[] = {"num_tokens", "x",         "x_stride0",   "out",
+                                       "out_sf",     "out_sf_ld", "sf_clamp_min"};
+  (void)state;
+  struct kn_spec *spec = shipped_spec("quant/per_token_cast");
+  struct kn_plan *plan = make_plan(spec, "sm_100a", CAST " use_tma_aligned_col_major_sf=true");
+  assert_non_null(plan);
+  assert_int_equal(plan->num_slots, 7);
+  for (size_t i = 0; i < 7; ++i) assert_string_equal(plan->slots[i].field, fields[i]);
+  assert_string_equal(plan->chain_text,
+                      "load x\n"
+                      "quantize to=e4m3 rows=1 cols=128 round_sf=0 layout=col_major\n"
+                      "store data=out sf=out_sf\n");
+  kn_plan_free(plan);
+  kn_spec_free(spec);
+}
+
+static void a_transpose_left_out_swaps_the_axes(void **state) {
+  (void)state;
+  struct kn_spec *spec = shipped_spec("quant/swiglu_forward_and_per_channel_cast_and_transpose");
+  struct kn_plan *plan = make_plan(spec, "sm_90a", "hidden=256 without_transpose=true");
+  const kiln_dim dim = {"num_tokens", 48};
+  kiln_arg_info info;
+  kiln_arg_info_init(&info);
+  assert_non_null(plan);
+  assert_int_equal(kn_plan_arg_info(plan, 1, &dim, 1, &info), KILN_OK);
+  assert_string_equal(info.name, "out");
+  assert_int_equal(info.shape[0], 48);
+  assert_int_equal(info.shape[1], 256);
+  kn_plan_free(plan);
+  kn_spec_free(spec);
+}
+
+static void params_are_solved_from_tensors(void **state) {
+  const int64_t x_shape[2] = {5, 512}, out_shape[2] = {256, 5};
+  const kiln_arg args[] = {
+      {.name = "x", .tensor = kiln_tensor_make(NULL, KILN_BF16, 2, x_shape)},
+      {.name = "out", .tensor = kiln_tensor_make(NULL, KILN_E4M3, 2, out_shape)},
+      {.name = "swiglu_clamp_value", .is_scalar = 1, .scalar = 7}};
+  struct kn_arena arena = {0};
+  kiln_param *params = NULL;
+  size_t count = 0;
+  const kiln_param wrong = {"hidden", "128"};
+  (void)state;
+  struct kn_spec *spec = shipped_spec("quant/swiglu_forward_and_per_channel_cast_and_transpose");
+  assert_int_equal(kn_plan_solve(spec, &arena, NULL, 0, args, 3, &params, &count), KILN_OK);
+  assert_int_equal(count, 2);
+  assert_string_equal(params[0].name, "hidden");
+  assert_string_equal(params[0].value, "256");
+  assert_string_equal(params[1].name, "present.swiglu_clamp_value");
+  assert_int_equal(kn_plan_solve(spec, &arena, &wrong, 1, args, 3, &params, &count),
+                   KILN_E_ARGUMENT);
+  assert_string_equal(
+      kn_error_last()->message,
+      "swiglu_forward_and_per_channel_cast_and_transpose: hidden is 128, but x says "
+      "256");
+  kn_arena_release(&arena);
+  kn_spec_free(spec);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_request_is_refused_in_one_sentence),
+      cmocka_unit_test(a_tile_that_needs_too_much_shared_memory_is_refused),
+      cmocka_unit_test(a_stage_list_that_cannot_work_is_refused_with_the_reason),
+      cmocka_unit_test(swiglu_needs_an_even_row),
+      cmocka_unit_test(a_param_may_name_another),
+      cmocka_unit_test(slots_follow_the_spec),
+      cmocka_unit_test(a_transpose_left_out_swaps_the_axes),
+      cmocka_unit_test(params_are_solved_from_tensors),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
