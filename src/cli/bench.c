@@ -204,11 +204,12 @@ static struct timing summarise(double *rounds) {
    compute are several per cent slower than a moment later. Then chooses how many launches make a
    round long enough. */
 static bool choose_burst(struct bench *b) {
-  double us = 0;
+  double us = 0, all = 0;
   b->burst = 16;
-  for (double all = 0; all < b->warm_up_us; all += us) {
+  while (all < b->warm_up_us) {
     us = cli_device_time_us(b->device, launch_burst, b);
     if (us <= 0) return false;
+    all += us;
   }
   double wanted = BURST_US / (us / b->burst);
   b->burst = wanted < 16 ? 16 : wanted > 400 ? 400 : (int)wanted;
