@@ -3,11 +3,11 @@
 # Everything that needs a GPU, in one go: checks every operator, runs the recorded cases and the sanitizers,
 # and measures. Writes JSON and logs into DIR. Takes the build folder from BUILD (build/release).
 #
-#   tests/gpu/run.sh DIR          PARTS="check golden sanitize bench profile" picks parts
+#   tests/gpu/run.sh DIR          PARTS="api check golden sanitize bench profile" picks parts
 set -u
 out=${1:?usage: tests/gpu/run.sh DIR}
 build=${BUILD:-build/release}
-parts=${PARTS:-"check golden sanitize bench profile"}
+parts=${PARTS:-"api check golden sanitize bench profile"}
 kiln=$build/kiln
 mkdir -p "$out"
 KILN_CACHE_DIR=${KILN_CACHE_DIR:-$(mktemp -d)}
@@ -22,6 +22,10 @@ part() {
 }
 wants() { case " $parts " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
+# Built with the tests; needs libcmocka.so.0 beside it or installed.
+if wants api && [ -x "$build/tests/gpu/test_gpu" ]; then
+  part api 60 sh -c "'$build/tests/gpu/test_gpu' >'$out/api.log' 2>&1"
+fi
 if wants check; then
   part check 240 sh -c "'$kiln' run --all --check --json >'$out/check.json' 2>'$out/check.log'"
 fi

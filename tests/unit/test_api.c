@@ -120,7 +120,23 @@ static void a_template_that_does_not_compile_is_told_with_its_place(void **state
     assert_int_equal(kiln_last_error()->line, 2);
     assert_non_null(strstr(kiln_last_error()->log, "nonsense"));
     assert_non_null(strstr(kiln_last_error()->message, "sm_100a"));
+    assert_int_equal(stats_of(k).compiles, 0);
   }
+  kiln_close(k);
+}
+
+static void source_and_key_can_be_had_without_compiling(void **state) {
+  const kiln_request r = cast_request();
+  char *source = NULL, *key = NULL;
+  (void)state;
+  kiln *k = open_for(0, "/nonexistent/libnvrtc.so.13");
+  assert_int_equal(kiln_emit(k, &r, &source), KILN_OK);
+  assert_int_equal(kiln_key_text(k, &r, &key), KILN_OK);
+  assert_non_null(strstr(source, "group_full"));
+  assert_non_null(strstr(key, "target 6:sm_90a"));
+  assert_int_equal(stats_of(k).compiles, 0);
+  kiln_free(source);
+  kiln_free(key);
   kiln_close(k);
 }
 
@@ -201,6 +217,7 @@ int main(void) {
       cmocka_unit_test(a_kernel_is_compiled_once_then_found_on_disk_and_in_memory),
       cmocka_unit_test(strict_mode_misses_and_missing_nvrtc_is_told),
       cmocka_unit_test(a_template_that_does_not_compile_is_told_with_its_place),
+      cmocka_unit_test(source_and_key_can_be_had_without_compiling),
       cmocka_unit_test(wrong_arguments_are_refused),
       cmocka_unit_test(without_a_device_a_launch_is_refused),
       cmocka_unit_test(threads_that_ask_for_the_same_compile_once),

@@ -229,6 +229,15 @@ static void the_distance_of_columns_is_checked(void **state) {
   }
 }
 
+static void column_padding_has_blocks_of_its_own(void **state) {
+  (void)state;
+  struct launch l = begin(COL_MAJOR, 61); /* 61 rows of 16 threads; 64 with the padding */
+  col_major(&l, 64);
+  assert_int_equal(bind(&l), KILN_OK);
+  assert_int_equal(l.bound.steps[0].grid, 4);
+  end(&l);
+}
+
 static void sf_clamp_min_has_a_least_value(void **state) {
   static const double wrong[] = {0, -1, 448 * 0x1p-127, 1e39};
   (void)state;
@@ -253,6 +262,7 @@ int main(void) {
       cmocka_unit_test(a_wrong_argument_is_refused_in_one_sentence),
       cmocka_unit_test(a_pointer_off_its_elements_is_refused),
       cmocka_unit_test(the_distance_of_columns_is_checked),
+      cmocka_unit_test(column_padding_has_blocks_of_its_own),
       cmocka_unit_test(sf_clamp_min_has_a_least_value),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,7 +107,8 @@ static void check_compiles(const struct kn_spec *spec, size_t example) {
 
 static void every_example_compiles_for_every_target_without_spills(void **state) {
   (void)state;
-  if (kn_nvrtc_find(NULL, &nvrtc) != KILN_OK) skip();
+  /* ./bootstrap brings NVRTC: without it this test has nothing to say, and fails. */
+  assert_int_equal(kn_nvrtc_find(NULL, &nvrtc), KILN_OK);
   each_example(check_compiles);
   kn_nvrtc_free(nvrtc);
 }
