@@ -162,7 +162,11 @@ static kiln_status plan_group(struct kn_planner *p) {
                        "are those whose scale block, or packed word of four "
                        "blocks, fits one warp");
   }
-  (void)kn_tile(p, "blocks_per_sm", 65536 / (threads * (values > 16 ? 72 : by_hand ? 48 : 40)));
+  (void)kn_tile(p, "blocks_per_sm",
+                65536 / (threads * (values > 16         ? 72
+                                    : chain->parts == 2 ? 64
+                                    : by_hand           ? 48
+                                                        : 40)));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = access_bytes(chain->format, values);
   bool has_full = rows_stay_aligned(p, x_align, out_align);
@@ -203,6 +207,7 @@ static kiln_status plan_row(struct kn_planner *p) {
                       : held <= 32 ? 56
                       : held <= 64 ? 96
                                    : 64;
+  if (chain->parts == 2) registers += 32;
   (void)kn_tile(p, "blocks_per_sm", at_least(65536 / (threads * registers), 1));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = staged ? 16 : access_bytes(chain->format, values);
