@@ -4,17 +4,14 @@
 #include <string.h>
 
 /* CUDA C++ Programming Guide, technical specifications per compute capability: the same for 9.0,
-   10.0 and 10.3 but for the conversions. */
-#define COMMON                                                                        \
-  .threads_per_block = 1024, .threads_per_sm = 2048, .blocks_per_sm = 32,             \
-  .registers_per_sm = 65536, .registers_per_thread = 255, .shared_per_block = 232448, \
-  .shared_per_sm = 233472
+   10.0 and 10.3. */
+#define COMMON .threads_per_block = 1024, .registers_per_sm = 65536, .shared_per_block = 232448
 
 static const struct kn_limits limits[] = {
     {.target = "sm_90a", .compute = 90, COMMON},
-    {.target = "sm_100a", .compute = 100, .has_e2m1_convert = true, COMMON},
-    {.target = "sm_100f", .compute = 100, .has_e2m1_convert = true, COMMON},
-    {.target = "sm_103a", .compute = 103, .has_e2m1_convert = true, COMMON},
+    {.target = "sm_100a", .compute = 100, COMMON},
+    {.target = "sm_100f", .compute = 100, COMMON},
+    {.target = "sm_103a", .compute = 103, COMMON},
 };
 
 const struct kn_limits *kn_limits_all(size_t *out_count) {

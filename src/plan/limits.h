@@ -3,17 +3,14 @@
 #ifndef KILN_PLAN_LIMITS_H
 #define KILN_PLAN_LIMITS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct kn_limits {
   const char *target; /* "sm_90a": NVRTC's --gpu-architecture */
   int compute;        /* 90, 100, 103 */
-  int threads_per_block, threads_per_sm, blocks_per_sm;
-  int registers_per_sm, registers_per_thread;
+  int threads_per_block;
+  int registers_per_sm;
   int shared_per_block; /* opt-in maximum, bytes */
-  int shared_per_sm;
-  bool has_e2m1_convert; /* cvt.rn.satfinite.e2m1x2.f32 */
 };
 
 /* The limits of a target name, or NULL. */

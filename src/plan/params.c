@@ -37,8 +37,8 @@ static bool same(const struct kn_value *a, const struct kn_value *b) {
 }
 
 /* "16, 32 and hidden (7168)" */
-static void append_one_of(struct kn_text *text, const struct kn_plan *plan,
-                          const struct kn_param_spec *param, const struct kn_env *env) {
+static void append_one_of(struct kn_text *text, const struct kn_param_spec *param,
+                          const struct kn_env *env) {
   for (size_t i = 0; i < param->num_one_of; ++i) {
     const struct kn_expr *item = param->one_of[i];
     struct kn_value value;
@@ -50,7 +50,6 @@ static void append_one_of(struct kn_text *text, const struct kn_plan *plan,
     kn_text_printf(text, item->op == KN_EXPR_NAME ? " (%s)" : "%s", shown ? shown : "?");
     kn_arena_release(&scratch);
   }
-  (void)plan;
 }
 
 static kiln_status check_one_of(const struct kn_plan *plan, size_t index) {
@@ -68,7 +67,7 @@ static kiln_status check_one_of(const struct kn_plan *plan, size_t index) {
       return KILN_OK;
     }
   }
-  append_one_of(&allowed, plan, param, &env);
+  append_one_of(&allowed, param, &env);
   const char *shown = kn_param_text(&scratch, value);
   kiln_status status =
       kn_fail(KILN_E_UNSUPPORTED, "%s: %s is %s; allowed %s %s", plan->spec->name, param->name,

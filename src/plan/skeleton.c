@@ -163,10 +163,10 @@ static kiln_status plan_group(struct kn_planner *p) {
                        "blocks, fits one warp");
   }
   (void)kn_tile(p, "blocks_per_sm",
-                65536 / (threads * (values > 16         ? 72
-                                    : chain->parts == 2 ? 64
-                                    : by_hand           ? 48
-                                                        : 40)));
+                p->plan->limits->registers_per_sm / (threads * (values > 16         ? 72
+                                                                : chain->parts == 2 ? 64
+                                                                : by_hand           ? 48
+                                                                                    : 40)));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = access_bytes(chain->format, values);
   bool has_full = rows_stay_aligned(p, x_align, out_align);
@@ -208,7 +208,8 @@ static kiln_status plan_row(struct kn_planner *p) {
                       : held <= 64 ? 96
                                    : 64;
   if (chain->parts == 2) registers += 32;
-  (void)kn_tile(p, "blocks_per_sm", at_least(65536 / (threads * registers), 1));
+  (void)kn_tile(p, "blocks_per_sm",
+                at_least(p->plan->limits->registers_per_sm / (threads * registers), 1));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = staged ? 16 : access_bytes(chain->format, values);
   bool has_full = values > 1 && rows_stay_aligned(p, x_align, out_align);
