@@ -1,36 +1,42 @@
 // SPDX-License-Identifier: MIT
-// Chains whose scale block is (1, SF_COLS) with SF_COLS <= 128: the block sits in neighbouring lanes of
-// one warp, so there is no barrier across warps.
+// Chains whose scale block is (1, SF_COLS) with SF_COLS <= 128: the block sits in neighbouring
+// lanes of one warp, so its values wait for no other warp.
 //
-// A flat grid of small blocks; a thread holds VALUES consecutive values of one row. Per row there are
-// CHUNKS threads. Where scale factors are packed, CHUNKS is rounded up so that the four blocks of a
-// word never straddle two rows or two warps; the spare threads hold zeros.
+// A flat grid of small blocks; a thread holds VALUES consecutive values of one row. Per row there
+// are CHUNKS threads. Where scale factors are packed, CHUNKS is rounded up so that the four blocks
+// of a word never straddle two rows or two warps.
 //
-// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, HAS_FULL, IS_TALL, TILE_THREADS,
-//             TILE_BLOCKS_PER_SM, STAGE_BYTES, chain_num_rows, chain_load, chain_store
-// Shared bytes: STAGE_BYTES, what a block reads of one part if a thread reads more than 32 bytes, else 0
+// Scale factors are gathered in shared memory, so that a block writes them in whole sectors.
+//
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, HAS_FULL, IS_TALL,
+//             TILE_THREADS, TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
+// Shared bytes: 4 * TILE_THREADS
 // needs: kiln/rowwise.cuh
 namespace kiln {
 
 constexpr bool IS_PACKED = SF_LAYOUT == SfLayout::PACKED_UE8M0;
-constexpr int LANES = SF_COLS / VALUES;              // threads that share a scale factor
+constexpr int LANES = SF_COLS / VALUES;                  // threads that share a scale factor
 constexpr int WORD_LANES = LANES * (IS_PACKED ? 4 : 1);  // threads that write one word of them
 constexpr int CHUNKS = int(align_up(COLS / VALUES, IS_PACKED ? WORD_LANES : 1));
 constexpr int SF_COLUMNS = int(ceil_div(COLS / SF_COLS, IS_PACKED ? 4 : 1));
+constexpr int WARPS = TILE_THREADS / 32;
+constexpr int WARP_WORDS = 32 / WORD_LANES;
 
 // Where IS_TALL, for column-major scale factors, the warps of a block take consecutive rows, so that a
-// column's words of these rows are written together. Else a block is a part of one row where that
-// comes out even.
+// column's words of these rows are written together. Else blocks follow each other along the rows, and
+// every PERIOD blocks start at the same place of a row again, ROWS rows further on.
 static_assert(!IS_TALL || CHUNKS % 32 == 0, "a warp stays within a row");
-constexpr bool IS_FLAT = !IS_TALL && CHUNKS % TILE_THREADS != 0;
-constexpr u32 ROW_PARTS = IS_FLAT ? 1 : CHUNKS / (IS_TALL ? 32 : TILE_THREADS);  // blocks beside each other
+constexpr int PERIOD = IS_TALL ? CHUNKS / 32 : CHUNKS / common_divisor(CHUNKS, TILE_THREADS);
+constexpr int ROWS = IS_TALL ? WARPS : TILE_THREADS / common_divisor(CHUNKS, TILE_THREADS);
+// Row-major words of neighbouring threads lie together; those of single threads need no gathering.
+constexpr bool IS_GATHERED = IS_TALL || (SF_LAYOUT == SfLayout::ROW_MAJOR && LANES > 1);
 
 static_assert(TILE_THREADS % 32 == 0, "whole warps");
 static_assert(SF_ROWS == 1 && COLS % SF_COLS == 0, "blocks of one row");
 static_assert(SF_COLS % VALUES == 0 && WORD_LANES <= 32, "a block and a word fit one warp");
 
 struct GroupShared {
-  u32x4 stage[STAGE_BYTES / 16 > 0 ? STAGE_BYTES / 16 : 1];
+  u32 words[TILE_THREADS];
 };
 
 // A thread's codes, and the scale of the block that they are in.
@@ -44,84 +50,33 @@ template <bool FULL> struct Group {
   static constexpr int SF_BLOCK_ROWS = SF_ROWS;
   static constexpr int SF_BLOCK_COLS = SF_COLS;
 
-  i64 num_rows, first_row, row;
-  u32 at;  // the thread's chunk, counted from the first of first_row
+  i64 num_rows, row, offset;  // of the thread's values, if rows were contiguous
   int chunk;
-  bool inside;  // of the matrix: the others hold zeros and take part in shuffles
+  bool inside;  // of the matrix; the others take part in shuffles
 
   KILN_DEVICE explicit Group(i64 rows) : num_rows(rows) {
+    row = i64(blockIdx.x / PERIOD) * ROWS;
     if constexpr (IS_TALL) {
-      first_row = i64(blockIdx.x / ROW_PARTS) * (TILE_THREADS / 32) + threadIdx.x / 32;
-      at = blockIdx.x % ROW_PARTS * 32 + threadIdx.x % 32;
-    } else if constexpr (!IS_FLAT) {
-      first_row = blockIdx.x / ROW_PARTS;
-      at = blockIdx.x % ROW_PARTS * TILE_THREADS + threadIdx.x;
+      row += threadIdx.x / 32;
+      chunk = int(blockIdx.x % PERIOD * 32 + threadIdx.x % 32);
     } else {
-      i64 first = i64(blockIdx.x) * TILE_THREADS;
-      first_row = first / CHUNKS;
-      at = u32(first - first_row * CHUNKS) + threadIdx.x;
+      u32 at = blockIdx.x % PERIOD * TILE_THREADS + threadIdx.x;
+      row += ROWS == 1 ? 0 : at / CHUNKS;
+      chunk = int(ROWS == 1 ? at : at % CHUNKS);
     }
-    row = row_of(at);
-    chunk = chunk_of(at);
-    inside = is_inside(row, chunk);
+    if constexpr (IS_TALL || CHUNKS != COLS / VALUES) {
+      offset = row * COLS + i64(chunk) * VALUES;
+      inside = row < num_rows && chunk < COLS / VALUES;
+    } else {
+      offset = (i64(blockIdx.x) * TILE_THREADS + threadIdx.x) * VALUES;
+      inside = offset < num_rows * COLS;
+    }
   }
 
-  KILN_DEVICE i64 row_of(u32 other) const {
-    return IS_FLAT ? first_row + other / CHUNKS : first_row;
-  }
-  KILN_DEVICE int chunk_of(u32 other) const {
-    return int(IS_FLAT ? other % CHUNKS : other);
-  }
-  KILN_DEVICE bool is_inside(i64 r, int c) const { return r < num_rows && c < COLS / VALUES; }
-
+  // Threads outside read the first values, which nobody uses: cheaper than a branch.
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
-    if constexpr (FULL && VALUES * sizeof(T) > 32) {
-      read_staged(x, stride, part, out);
-    } else if (inside) {
-      kiln::read<FULL>(x + row * stride + i64(part) * COLS + i64(chunk) * VALUES, out);
-    } else {
-#pragma unroll
-      for (int i = 0; i < VALUES; ++i) out[i] = 0.0f;
-    }
-  }
-
-  // More than 32 bytes a thread would be read in halves of sectors. Instead a warp copies its chunks in
-  // consecutive pieces of 16 bytes to shared memory, where each thread finds its own; pieces are
-  // swizzled so that eight threads meet eight banks of 16 bytes.
-  template <class T>
-  KILN_DEVICE void read_staged(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
-    constexpr int PIECES = VALUES * int(sizeof(T)) / 16, PIECE = 16 / int(sizeof(T));
-    int lane = int(threadIdx.x % 32);
-    u32x4* stage = shared<GroupShared>().stage + (threadIdx.x - u32(lane)) * PIECES;
-    // A warp within one row reads consecutive memory; else each piece's chunk is looked up.
-    constexpr bool IN_ROW = CHUNKS % 32 == 0;
-    const T* begin = x + row * stride + i64(part) * COLS + i64(chunk - lane) * VALUES + lane * PIECE;
-#pragma unroll
-    for (int j = 0; j < PIECES; ++j) {
-      u32 piece = u32(j * 32 + lane), owner = piece / PIECES, within = piece % PIECES;
-      const T* from = begin + j * 32 * PIECE;
-      bool is_there = row < num_rows && chunk - lane + int(owner) < COLS / VALUES;
-      if constexpr (!IN_ROW) {
-        i64 r = row_of(at - u32(lane) + owner);
-        int c = chunk_of(at - u32(lane) + owner);
-        from = x + r * stride + i64(part) * COLS + i64(c) * VALUES + within * PIECE;
-        is_there = is_inside(r, c);
-      }
-      ptx::copy_async_16(&stage[slot<PIECES>(owner, within)], from, is_there);
-    }
-    ptx::copy_async_wait_all();
-    __syncwarp();
-    u32 words[PIECES * 4];
-#pragma unroll
-    for (int j = 0; j < PIECES; ++j) {
-      spread(stage[slot<PIECES>(u32(lane), u32(j))], &words[j * 4]);
-    }
-    unpack<T>(words, out);
-    __syncwarp();  // the stage may be used again, for another part
-  }
-
-  template <u32 PIECES> static KILN_DEVICE u32 slot(u32 owner, u32 within) {
-    return owner * PIECES + (within ^ (owner * PIECES / 8 % PIECES));
+    x += inside ? offset + row * (stride - COLS) + i64(part) * COLS : 0;
+    kiln::read<FULL>(x, true, out);
   }
 
   template <class F, SfLayout LAYOUT, bool ROUND, class M>
@@ -136,7 +91,7 @@ template <bool FULL> struct Group {
     }
     QuantizedBlock<F> q;
     q.scale = make_scale<F, ROUND>(amax, clamp_min);
-    scale_and_encode<F, ROUND, BF16_VALUES>(v, q.scale.inv, amax.is_ordinary, q.codes);
+    scale_and_encode<F, ROUND, BF16_VALUES>(v, q.scale.inv, amax, q.codes);
     return q;
   }
 
@@ -154,14 +109,35 @@ template <bool FULL> struct Group {
   KILN_DEVICE void store(const QuantizedBlock<F>& q, u8* data, i64 stride, S* sf, i64 ld) {
     u32 bits = IS_PACKED ? packed_word(q.scale.ue8m0) : __float_as_uint(q.scale.sf);
     if (inside) {
-      write<FULL>(data + packed_bytes<F>(row * stride + i64(chunk) * VALUES), q.codes);
+      write<FULL>(data + packed_bytes<F>(offset + row * (stride - COLS)), q.codes);
     }
-    if (u32(chunk) % WORD_LANES != 0) return;
-    // Rows that pad a column are written 0, but only where the distance of columns is the default.
-    bool is_pad = SF_LAYOUT != SfLayout::ROW_MAJOR && row >= num_rows &&
-                  row < align_up(num_rows, 4) && ld == align_up(num_rows, 4);
-    if (row < num_rows || is_pad) {
-      store_sf<SF_LAYOUT>(sf, row, u32(chunk) / WORD_LANES, SF_COLUMNS, ld, is_pad ? 0 : bits);
+    bool is_first = u32(chunk) % WORD_LANES == 0;
+    if constexpr (!IS_GATHERED) {
+      if (is_first) store_word(sf, row, chunk / WORD_LANES, ld, bits);
+    } else {
+      u32 warp = threadIdx.x / 32, word = threadIdx.x % 32 / WORD_LANES;
+      u32* words = shared<GroupShared>().words;
+      if (is_first) words[IS_TALL ? word * WARPS + warp : threadIdx.x / WORD_LANES] = bits;
+      __syncthreads();
+      if (threadIdx.x < WARPS * WARP_WORDS) {
+        bits = words[threadIdx.x];
+        if constexpr (IS_TALL) {
+          store_word(sf, row - warp + threadIdx.x % WARPS,
+                     int(blockIdx.x % PERIOD * WARP_WORDS + threadIdx.x / WARPS), ld, bits);
+        } else {
+          i64 at = i64(blockIdx.x) * (WARPS * WARP_WORDS) + threadIdx.x;
+          if (at < num_rows * SF_COLUMNS) ptx::store_cs(reinterpret_cast<u32*>(sf) + at, bits);
+        }
+      }
+    }
+  }
+
+  // Rows that pad a column are written 0, but only where the distance of columns is the default.
+  template <class S> KILN_DEVICE void store_word(S* sf, i64 r, int column, i64 ld, u32 bits) {
+    bool is_pad = SF_LAYOUT != SfLayout::ROW_MAJOR && r >= num_rows && r < align_up(num_rows, 4) &&
+                  ld == align_up(num_rows, 4);
+    if (r < num_rows || is_pad) {
+      store_sf<SF_LAYOUT>(sf, r, column, SF_COLUMNS, ld, is_pad ? 0 : bits);
     }
   }
 };

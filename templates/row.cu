@@ -63,10 +63,8 @@ template <bool FULL> struct Row {
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[COUNT]) {
 #pragma unroll
     for (int h = 0; h < HELD; ++h) {
-      f32 v[VALUES] = {};
-      if (is_inside(h)) {
-        kiln::read<FULL>(x + row * stride + i64(part) * COLS + i64(vector(h)) * VALUES, v);
-      }
+      f32 v[VALUES];
+      kiln::read<FULL>(x + row * stride + i64(part) * COLS + i64(vector(h)) * VALUES, is_inside(h), v);
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) out[h * VALUES + i] = v[i];
     }
@@ -111,7 +109,7 @@ template <bool FULL> struct Row {
       f32 part[VALUES];
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) part[i] = v[h * VALUES + i];
-      scale_and_encode<F, ROUND, BF16_VALUES>(part, q.scale.inv, amax.is_ordinary, q.codes[h]);
+      scale_and_encode<F, ROUND, BF16_VALUES>(part, q.scale.inv, amax, q.codes[h]);
     }
     return q;
   }

@@ -132,52 +132,46 @@ static bool rows_stay_aligned(const struct kn_planner *p, int64_t x_align, int64
   return halves && rows;
 }
 
-/* Threads of a block: the most, up to `most`, that divide a row's chunks, so that a block is a part
-   of one row and no thread divides to find its own; else `most`. */
-static int64_t group_threads(int64_t chunks, int64_t most) {
-  for (int64_t threads = most; threads >= 96; threads -= 32) {
-    if (chunks % threads == 0) return threads;
-  }
-  return most;
+/* e2m1 with f32 scales codes by arithmetic, so a thread holds a whole block of 32 and no two do the
+   same work. Else 32 bytes are read or 16 values held. */
+static int64_t group_values(const struct kn_planner *p, bool packed) {
+  const struct kn_chain *chain = &p->chain;
+  bool is_wide = kiln_dtype_bits(p->plan->tensors[chain->load].dtype) == 32;
+  if (chain->format == KILN_E2M1 && !packed) return at_most(chain->sf_cols, 32);
+  return at_most(chain->sf_cols, is_wide && !packed ? 8 : 16);
 }
 
 static kiln_status plan_group(struct kn_planner *p) {
   const struct kn_chain *chain = &p->chain;
   const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
-  int64_t values = 0, threads = 0;
-  /* e2m1 wants 32 values a thread so that its stores are 16 bytes. */
-  int64_t most = chain->format == KILN_E2M1 ? 32 : 16;
-  kiln_status status = values_of(p, at_most(chain->sf_cols, most), chain->sf_cols, &values);
-  if (status != KILN_OK) return status;
   bool packed = chain->layout == KN_SF_PACKED_UE8M0;
-  bool by_hand = kiln_dtype_bits(chain->format) != 8; /* codes by arithmetic want registers */
+  int64_t values = 0, threads = 0;
+  kiln_status status = values_of(p, group_values(p, packed), chain->sf_cols, &values);
+  if (status != KILN_OK) return status;
   int64_t lanes = chain->sf_cols / values * (packed ? 4 : 1);
   int64_t chunks = align_up(chain->cols / values, packed ? lanes : 1);
-  bool is_tall = chain->layout != KN_SF_ROW_MAJOR && chunks % 32 == 0 && !by_hand;
-  int64_t most_threads = chain->format == KILN_E2M1 ? 128 : 256;
-  status = threads_of(p, is_tall ? 256 : group_threads(chunks, most_threads), &threads);
+  bool is_tall = chain->layout != KN_SF_ROW_MAJOR && chunks % 32 == 0;
+  bool by_hand = kiln_dtype_bits(chain->format) != 8;
+  /* Measured: sizes that are no power of two do well where blocks follow each other along rows. */
+  status = threads_of(p, values > 16 ? 64 : is_tall ? (by_hand ? 256 : 512) : 448, &threads);
   if (status != KILN_OK) return status;
   if (lanes > 32) {
     return refuse_tile(p, "values", values,
                        "are those whose scale block, or packed word of four "
                        "blocks, fits one warp");
   }
+  /* Registers that leave full occupancy, but for conversions by hand and gates. */
+  int64_t registers = values > 16 ? 50 : chain->parts == 2 ? 64 : by_hand && !packed ? 48 : 32;
   (void)kn_tile(p, "blocks_per_sm",
-                p->plan->limits->registers_per_sm / (threads * (values > 16         ? 72
-                                                                : chain->parts == 2 ? 64
-                                                                : by_hand           ? 48
-                                                                                    : 40)));
+                at_least(p->plan->limits->registers_per_sm / (threads * registers), 1));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = access_bytes(chain->format, values);
   bool has_full = rows_stay_aligned(p, x_align, out_align);
   const char *rows = rows_text(p);
-  int64_t read = kn_dtype_bytes(x->dtype, values);
-  int64_t stage = read > 32 ? threads * read : 0;
   status = add_chain_constants(p, values, has_full);
   if (status == KILN_OK) status = kn_add_bool(p, "IS_TALL", is_tall);
-  if (status == KILN_OK) status = kn_add_int(p, "STAGE_BYTES", stage);
   if (status != KILN_OK) return status;
-  return add_step(p, "group", threads, stage,
+  return add_step(p, "group", threads, threads * 4,
                   is_tall
                       ? kn_arena_printf(&p->plan->arena, "ceil_div(%s, %" PRId64 ") * %" PRId64,
                                         rows, threads / 32, chunks / 32)

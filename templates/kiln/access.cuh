@@ -44,22 +44,26 @@ KILN_DEVICE void spread(u32x4 v, u32* out) {
   out[3] = v.w;
 }
 
-// Reads N elements at p as f32.
-template <bool FULL, int N, class T> KILN_DEVICE void read(const T* p, f32 (&out)[N]) {
+// Reads N elements at p as f32, or where not `inside` gives zeros.
+template <bool FULL, int N, class T>
+KILN_DEVICE void read(const T* p, bool inside, f32 (&out)[N]) {
   constexpr int WIDTH = access_width(N * int(sizeof(T)));
   if constexpr (FULL && WIDTH >= 4) {
     using vector_t = typename access<WIDTH>::type;
-    u32 words[N * int(sizeof(T)) / 4];
+    u32 words[N * int(sizeof(T)) / 4] = {};
+    if (inside) {
 #pragma unroll
-    for (int i = 0; i < N * int(sizeof(T)) / WIDTH; ++i) {
-      spread(ptx::load_cs(reinterpret_cast<const vector_t*>(p) + i), &words[i * WIDTH / 4]);
+      for (int i = 0; i < N * int(sizeof(T)) / WIDTH; ++i) {
+        spread(ptx::load_cs(reinterpret_cast<const vector_t*>(p) + i), &words[i * WIDTH / 4]);
+      }
     }
     unpack<T>(words, out);
   } else {
     using bits_t = typename access<sizeof(T)>::type;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      out[i] = to_f32(from_bits<T>(ptx::load_cs(reinterpret_cast<const bits_t*>(p) + i)));
+      u32 bits = inside ? ptx::load_cs(reinterpret_cast<const bits_t*>(p) + i) : 0;
+      out[i] = to_f32(from_bits<T>(bits));
     }
   }
 }

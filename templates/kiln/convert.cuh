@@ -34,53 +34,50 @@ KILN_DEVICE void unpack(const u32 (&words)[N * int(sizeof(T)) / 4], f32 (&out)[N
 KILN_DEVICE bool is_nan(f32 x) { return x != x; }
 
 template <class T> struct fmt_max;
-template <> struct fmt_max<e4m3> {
-  static constexpr f32 VALUE = 448.0f, CLAMP_MIN = 1e-4f;
-};
-template <> struct fmt_max<e5m2> {
-  static constexpr f32 VALUE = 57344.0f, CLAMP_MIN = 1e-4f;
-};
-template <> struct fmt_max<e5m6> {
-  static constexpr f32 VALUE = 65024.0f, CLAMP_MIN = 1e-4f;
-};
-template <> struct fmt_max<e2m1> {
-  static constexpr f32 VALUE = 6.0f, CLAMP_MIN = 6 * 0x1p-126f;
-};
+template <> struct fmt_max<e4m3> { static constexpr f32 VALUE = 448.0f, CLAMP_MIN = 1e-4f; };
+template <> struct fmt_max<e5m2> { static constexpr f32 VALUE = 57344.0f, CLAMP_MIN = 1e-4f; };
+template <> struct fmt_max<e5m6> { static constexpr f32 VALUE = 65024.0f, CLAMP_MIN = 1e-4f; };
+template <> struct fmt_max<e2m1> { static constexpr f32 VALUE = 6.0f, CLAMP_MIN = 6 * 0x1p-126f; };
 
 // Formats without a conversion instruction take values of ordinary blocks only: |v| at most the
 // largest code and one rounding. A thread that holds a NaN or an infinity makes its values so first:
-// what NaN becomes is coded as the format's NaN, or where it has none as its largest code.
-template <class F> struct stand_in;
-template <> struct stand_in<e2m1> {
-  static constexpr f32 NAN_VALUE = 6.0f;
-};
-template <> struct stand_in<e5m6> {
-  static constexpr f32 NAN_VALUE = 130048.0f;  // the next binade's last step is 0x7ff
-};
+// NaN becomes the largest code, or with e5m6 what is coded as 0x7ff, the next binade's last step.
 template <class F, int N> KILN_DEVICE void make_ordinary(f32 (&v)[N]) {
   constexpr f32 MOST = fmt_max<F>::VALUE;
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    v[i] = is_nan(v[i]) ? stand_in<F>::NAN_VALUE : fminf(fmaxf(v[i], -MOST), MOST);
+    f32 saturated = fmaxf(fminf(v[i], MOST), -MOST);
+    if (format<F>::BITS == 12 && is_nan(v[i])) saturated = 130048.0f;
+    v[i] = saturated;
   }
 }
 
-// One code of e2m1 in the low four bits. One FMA adds 2^22 + 3 times the power of two below |v|: the
-// sum's mantissa then counts steps of the format, nearest even, and its exponent supplies the rest of
-// the code.
-KILN_DEVICE u32 e2m1_code(f32 v) {
-  f32 power = __uint_as_float(max(__float_as_uint(v) & 0x7f800000u, 0x3f800000u));
-  u32 r = __float_as_uint(fmaf(power, 0x1p22f + 3.0f, fabsf(v)));
-  return ((r + (r >> 22)) & 7) | (__float_as_uint(v) >> 28 & ~7u);
+// The magnitude's code of e2m1 on top of 2^23. The format's binades have steps of 1/2, 1 and 2. Adding
+// 2^23, where the last place is 1, to |v| in units of a step rounds it to whole steps, nearest even.
+// Offset so that each count of steps is the code in its own binade, the others' are larger there, so
+// the code is the least.
+KILN_DEVICE u32 e2m1_magnitude(f32 v) {
+  f32 a = fabsf(v);
+  f32 halves = fmaf(a, 2.0f, 0x1p23f);
+  f32 ones = __fadd_rn(a, 0x1p23f + 2.0f);
+  f32 twos = fmaf(a, 0.5f, 0x1p23f + 4.0f);
+  return __float_as_uint(fminf(halves, fminf(ones, twos)));
 }
 
-// Two codes of packed bf16 values in the low byte: the same addition with 2^6 + 3 in bf16.
-KILN_DEVICE u32 e2m1_codes(u32 v) {
-  u32 power = ptx::max_nan_bf16x2(v & 0x7f807f80u, 0x3f803f80u);
-  u32 r = ptx::fma_bf16x2(power, 0x42864286u, ptx::abs_bf16x2(v));
-  u32 t = r + (r >> 6 & 0x00070007u);
-  u32 codes = (t & 0x00070007u) | (v >> 12 & ~0x00070007u);
-  return (codes & 0xf) | (codes >> 12 & ~0xfu);
+// The same for two bf16 values times a power of two, in bytes 0 and 2; here 7 saturates.
+// `powers` are { 2 * power, power, power / 2 }.
+KILN_DEVICE u32 e2m1_magnitudes(u32 v, const u32 (&powers)[3]) {
+  u32 a = ptx::abs_bf16x2(v);
+  u32 halves = ptx::fma_bf16x2(a, powers[0], 0x43004300u);  // 128
+  u32 ones = ptx::fma_bf16x2(a, powers[1], 0x43024302u);
+  u32 twos = ptx::fma_bf16x2(a, powers[2], 0x43044304u);
+  return ptx::min_bf16x2(ptx::min_bf16x2(halves, ones), ptx::min_bf16x2(twos, 0x43074307u));
+}
+
+// Four codes of e2m1 in bytes 0 and 2, from four magnitudes and four bytes with the signs on top.
+KILN_DEVICE u32 e2m1_join(u32 magnitudes, u32 signs) {
+  u32 codes = magnitudes | (signs >> 4 & 0x08080808u);
+  return codes + (codes >> 4);
 }
 
 // One code of e5m6 in the low twelve bits, by the same addition with 2^17 + 62.
@@ -113,20 +110,70 @@ template <class F, int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<F, N>
   }
 }
 
-// e2m1: eight codes a word, the even channel in the low nibble.
-template <int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<e2m1, N>& out) {
+// Eight codes of e2m1, the even channel in the low nibble, from |v| and a word of the signs.
+KILN_DEVICE u32 e2m1_word(const f32* v, u32 signs) {
+  u32 w = 0;
 #pragma unroll
-  for (int i = 0; i < (N + 7) / 8; ++i) out.w[i] = 0;
-#pragma unroll
-  for (int i = 0; i < N; ++i) out.w[i / 8] |= e2m1_code(v[i]) << i % 8 * 4;
+  for (int k = 0; k < 8; ++k) w += e2m1_magnitude(v[k]) << k * 4;
+  return (w - (0x4b000000u + (0x4b000000u << 4))) | signs;  // 2^23 has no other bits left
 }
 
-template <int N> KILN_DEVICE void encode_packed(const u32 (&v)[N / 2], Codes<e2m1, N>& out) {
+template <int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<e2m1, N>& out) {
+#pragma unroll
+  for (int i = 0; i < N; i += 8) {
+    f32 x[8];
+    u32 signs = 0;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      x[k] = i + k < N ? v[min_int(i + k, N - 1)] : 0.0f;
+      signs |= (__float_as_uint(x[k]) & 0x80000000u) >> (28 - k * 4);
+    }
+    out.w[i / 8] = ptx::HAS_E2M1 ? ptx::e2m1x8_from_f32(x) : e2m1_word(x, signs);
+  }
+}
+
+// Eight signs of packed bf16 values on top of eight nibbles.
+KILN_DEVICE u32 e2m1_signs(const u32* v) {
+  return ptx::byte_permute(e2m1_join(0, ptx::byte_permute(v[0], v[1], 0x7531)),
+                           e2m1_join(0, ptx::byte_permute(v[2], v[3], 0x7531)), 0x6420);
+}
+
+// Packed bf16 values times any scale, all ordinary.
+template <int N>
+KILN_DEVICE void encode_scaled(const u32 (&v)[N / 2], f32 scale, Codes<e2m1, N>& out) {
 #pragma unroll
   for (int i = 0; i < N / 8; ++i) {
-    u32 low = ptx::byte_permute(e2m1_codes(v[i * 4]), e2m1_codes(v[i * 4 + 1]), 0x0040);
-    u32 high = ptx::byte_permute(e2m1_codes(v[i * 4 + 2]), e2m1_codes(v[i * 4 + 3]), 0x0040);
-    out.w[i] = ptx::byte_permute(low, high, 0x5410);
+    f32 a[8];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      unpack_two(bf16{}, ptx::abs_bf16x2(v[i * 4 + k]), a[k * 2], a[k * 2 + 1]);
+      a[k * 2] = __fmul_rn(a[k * 2], scale);
+      a[k * 2 + 1] = __fmul_rn(a[k * 2 + 1], scale);
+    }
+    out.w[i] = e2m1_word(a, e2m1_signs(&v[i * 4]));
+  }
+}
+
+// Packed bf16 values times a power of two, two at a time; infinities saturate.
+template <int N>
+KILN_DEVICE void encode_shifted(const u32 (&v)[N / 2], f32 power, Codes<e2m1, N>& out) {
+  u32 powers[3];
+#pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    u32 bits = __float_as_uint(__fmul_rn(power, i == 0 ? 2.0f : i == 1 ? 1.0f : 0.5f));
+    powers[i] = bits | bits >> 16;
+  }
+#pragma unroll
+  for (int i = 0; i < N / 8; ++i) {
+    u32 four[2];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      u32 a = v[i * 4 + k * 2], b = v[i * 4 + k * 2 + 1];
+      u32 magnitudes =
+          ptx::byte_permute(e2m1_magnitudes(a, powers), e2m1_magnitudes(b, powers), 0x6420);
+      four[k] = e2m1_join(magnitudes, ptx::byte_permute(a, b, 0x7531));
+    }
+    out.w[i] = ptx::byte_permute(four[0], four[1], 0x6420);
   }
 }
 

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT
-// All inline PTX. Each wrapper names its section of the PTX ISA (9.0) and has a twin in plain C++ for
-// the CPU harness.
+// All inline PTX. Each wrapper names its section of the PTX ISA (9.0) and has a twin in plain C++
+// for the CPU harness.
 #pragma once
 #include "kiln/types.cuh"
 
 namespace kiln::ptx {
+
+// Whether cvt knows e2m1x2: sm_100 and later.
+#if __CUDA_ARCH__ >= 1000
+constexpr bool HAS_E2M1 = true;
+#else
+constexpr bool HAS_E2M1 = false;
+#endif
 
 #ifndef KILN_SIMT
 
@@ -52,8 +59,8 @@ KILN_DEVICE void store_cs(u32x2* p, u32x2 v) {
   asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
 }
 KILN_DEVICE void store_cs(u32x4* p, u32x4 v) {
-  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y),
-               "r"(v.z), "r"(v.w)
+  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
                : "memory");
 }
 
@@ -68,6 +75,19 @@ KILN_DEVICE u16 e5m2x2_from_f32(f32 low, f32 high) {
   u16 v;
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(v) : "f"(high), "f"(low));
   return v;
+}
+// Eight codes, the first in the lowest nibble; where HAS_E2M1.
+KILN_DEVICE u32 e2m1x8_from_f32(const f32 (&v)[8]) {
+  u32 w;
+  asm("{\n\t.reg .b8 b0, b1, b2, b3;\n\t"
+      "cvt.rn.satfinite.e2m1x2.f32 b0, %2, %1;\n\t"
+      "cvt.rn.satfinite.e2m1x2.f32 b1, %4, %3;\n\t"
+      "cvt.rn.satfinite.e2m1x2.f32 b2, %6, %5;\n\t"
+      "cvt.rn.satfinite.e2m1x2.f32 b3, %8, %7;\n\t"
+      "mov.b32 %0, {b0, b1, b2, b3};\n\t}"
+      : "=r"(w)
+      : "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "f"(v[4]), "f"(v[5]), "f"(v[6]), "f"(v[7]));
+  return w;
 }
 // e4m3x2 -> f16x2 is exact, and f16 -> f32 too.
 KILN_DEVICE u32 f16x2_from_e4m3x2(u16 v) {
@@ -97,12 +117,8 @@ KILN_DEVICE u32 bf16x2_from_f32(f32 low, f32 high) {
   return v;
 }
 
-// Packed bf16: mul, max.NaN, fma, "Half Precision Floating Point Instructions".
-KILN_DEVICE u32 mul_bf16x2(u32 a, u32 b) {
-  u32 v;
-  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
-  return v;
-}
+// Packed bf16: max and min, which leave NaN out, max.NaN, fma, "Half Precision Floating Point
+// Instructions".
 KILN_DEVICE u32 abs_bf16x2(u32 a) {
   u32 v;
   asm("abs.bf16x2 %0, %1;" : "=r"(v) : "r"(a));
@@ -111,6 +127,16 @@ KILN_DEVICE u32 abs_bf16x2(u32 a) {
 KILN_DEVICE u32 max_nan_bf16x2(u32 a, u32 b) {
   u32 v;
   asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+KILN_DEVICE u32 max_bf16x2(u32 a, u32 b) {
+  u32 v;
+  asm("max.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+KILN_DEVICE u32 min_bf16x2(u32 a, u32 b) {
+  u32 v;
+  asm("min.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
   return v;
 }
 KILN_DEVICE u32 fma_bf16x2(u32 a, u32 b, u32 c) {
@@ -144,10 +170,10 @@ KILN_DEVICE void grid_launch_dependents() {
 // cp.async, "Data Movement: Non-bulk copy": 16 bytes from global to shared memory, past L1; with
 // `inside` false nothing is read and zeros are written.
 KILN_DEVICE void copy_async_16(void* shared, const void* global, bool inside) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   u32(__cvta_generic_to_shared(shared))),
-               "l"(global), "r"(inside ? 16 : 0)
-               : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(u32(__cvta_generic_to_shared(shared))),
+      "l"(global), "r"(inside ? 16 : 0)
+      : "memory");
 }
 KILN_DEVICE void copy_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
@@ -190,6 +216,14 @@ KILN_DEVICE u16 e4m3x2_from_f32(f32 low, f32 high) {
 KILN_DEVICE u16 e5m2x2_from_f32(f32 low, f32 high) {
   return u16(e5m2_from_f32(low) | e5m2_from_f32(high) << 8);
 }
+KILN_DEVICE u32 e2m1x8_from_f32(const f32 (&v)[8]) {
+  u32 w = 0;
+  for (int i = 0; i < 8; ++i) {
+    u32 sign = v[i] != v[i] ? 0 : __float_as_uint(v[i]) >> 31 << 3;
+    w |= (narrow_magnitude<1, 0>(v[i], 6.0f) | sign) << i * 4;
+  }
+  return w;
+}
 KILN_DEVICE f32 f32_from_f16(u16 h) {
   u32 sign = u32(h >> 15) << 31, exponent = h >> 10 & 31, mantissa = h & 1023;
   if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | mantissa << 13);
@@ -219,8 +253,8 @@ KILN_DEVICE u32 f16x2_from_e5m2x2(u16 v) { return u32(v & 0xff) << 8 | u32(v >> 
 KILN_DEVICE u16 f16_from_e4m3(u8 v) {
   u32 exponent = v >> 3 & 15, mantissa = v & 7;
   if ((v & 0x7f) == 0x7f) return 0x7fff;
-  f32 a = exponent ? __uint_as_float((exponent + 120) << 23 | mantissa << 20)
-                   : f32(mantissa) * 0x1p-9f;
+  f32 a =
+      exponent ? __uint_as_float((exponent + 120) << 23 | mantissa << 20) : f32(mantissa) * 0x1p-9f;
   return f16_from_f32(v >> 7 ? -a : a);
 }
 KILN_DEVICE u32 f16x2_from_e4m3x2(u16 v) {
@@ -228,16 +262,19 @@ KILN_DEVICE u32 f16x2_from_e4m3x2(u16 v) {
 }
 KILN_DEVICE f32 low_bf16(u32 v) { return __uint_as_float(v << 16); }
 KILN_DEVICE f32 high_bf16(u32 v) { return __uint_as_float(v & 0xffff0000u); }
-KILN_DEVICE u32 mul_bf16x2(u32 a, u32 b) {
-  return bf16x2_from_f32(low_bf16(a) * low_bf16(b), high_bf16(a) * high_bf16(b));
-}
 KILN_DEVICE u32 abs_bf16x2(u32 a) { return a & 0x7fff7fffu; }
 KILN_DEVICE f32 max_nan(f32 a, f32 b) { return a != a || b != b ? a + b : a > b ? a : b; }
 KILN_DEVICE u32 max_nan_bf16x2(u32 a, u32 b) {
   return bf16x2_from_f32(max_nan(low_bf16(a), low_bf16(b)), max_nan(high_bf16(a), high_bf16(b)));
 }
-// Exact in f64, where products of bf16 and sums of them fit but for far apart exponents; the kernels
-// add values whose exponents are close.
+KILN_DEVICE u32 max_bf16x2(u32 a, u32 b) {
+  return bf16x2_from_f32(fmaxf(low_bf16(a), low_bf16(b)), fmaxf(high_bf16(a), high_bf16(b)));
+}
+KILN_DEVICE u32 min_bf16x2(u32 a, u32 b) {
+  return bf16x2_from_f32(fminf(low_bf16(a), low_bf16(b)), fminf(high_bf16(a), high_bf16(b)));
+}
+// Exact in f64, where products of bf16 and sums of them fit but for far apart exponents; the
+// kernels add values whose exponents are close.
 KILN_DEVICE u32 fma_bf16x2(u32 a, u32 b, u32 c) {
   f32 low = f32(double(low_bf16(a)) * low_bf16(b) + low_bf16(c));
   f32 high = f32(double(high_bf16(a)) * high_bf16(b) + high_bf16(c));
@@ -266,6 +303,19 @@ KILN_DEVICE u32 byte_permute(u32 a, u32 b, u32 selector) {
 }
 
 #endif
+
+// Two bf16 values with infinities and NaN replaced by `most`, which keeps an infinity's sign.
+KILN_DEVICE u32 make_ordinary_bf16x2(u32 v, f32 most) {
+  u32 out = v, bits = __float_as_uint(most) >> 16;
+#pragma unroll
+  for (int shift = 0; shift < 32; shift += 16) {
+    u32 half = v >> shift & 0xffffu;
+    if ((half & 0x7fffu) < 0x7f80u) continue;
+    u32 sign = (half & 0x7fffu) == 0x7f80u ? half & 0x8000u : 0;
+    out = (out & ~(0xffffu << shift)) | (sign | bits) << shift;
+  }
+  return out;
+}
 
 }  // namespace kiln::ptx
 

@@ -8,14 +8,12 @@ namespace kiln {
 // The largest magnitude of a block, NaN left out.
 struct Amax {
   f32 value;
-  bool has_nan;      // of the block; told for e2m1 only, whose codes have none
-  bool is_ordinary;  // no NaN or infinity among this thread's values; told where codes are made by hand
+  bool has_nan;  // of the block; told for e2m1 only, whose codes have none
+  bool
+      is_ordinary;  // no NaN or infinity among this thread's values; told where codes are made by hand
 };
 
 constexpr f32 F32_MAX = 3.402823466e38f;
-
-// Whether codes of F come from arithmetic on ordinary values, and not from a conversion instruction.
-template <class F> constexpr bool IS_MADE_BY_HAND = format<F>::BITS != 8;
 
 // Pairs of values that are bf16 numbers.
 template <int N> KILN_DEVICE void pack_bf16(const f32 (&v)[N], u32 (&out)[N / 2]) {
@@ -25,36 +23,31 @@ template <int N> KILN_DEVICE void pack_bf16(const f32 (&v)[N], u32 (&out)[N / 2]
   }
 }
 
-template <bool IS_BF16, int N> KILN_DEVICE f32 max_nan_of(const f32 (&v)[N]) {
-  f32 largest = 0.0f;
+// The largest magnitude among values that become codes of F; IS_BF16 says that they are bf16
+// numbers.
+template <class F, bool IS_BF16, int N> KILN_DEVICE Amax amax_of(const f32 (&v)[N]) {
+  f32 largest = 0.0f, or_nan = 0.0f;
   if constexpr (IS_BF16 && N % 2 == 0) {
-    u32 packed[N / 2], two = 0;
+    u32 packed[N / 2], two = 0, two_or_nan = 0;
     pack_bf16(v, packed);
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) two = ptx::max_nan_bf16x2(two, ptx::abs_bf16x2(packed[i]));
-    largest = ptx::max_nan(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
+    for (int i = 0; i < N / 2; ++i) {
+      two = ptx::max_bf16x2(two, ptx::abs_bf16x2(packed[i]));
+      two_or_nan = ptx::max_nan_bf16x2(two_or_nan, ptx::abs_bf16x2(packed[i]));
+    }
+    largest = fmaxf(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
+    or_nan =
+        ptx::max_nan(__uint_as_float(two_or_nan << 16), __uint_as_float(two_or_nan & 0xffff0000u));
   } else {
 #pragma unroll
-    for (int i = 0; i < N; ++i) largest = ptx::max_nan(largest, fabsf(v[i]));
+    for (int i = 0; i < N; ++i) {
+      largest = fmaxf(largest, fabsf(v[i]));
+      or_nan = ptx::max_nan(or_nan, fabsf(v[i]));
+    }
   }
-  return largest;
-}
-
-// amax over values that become codes of F; IS_BF16 says that they are bf16 numbers. `max.NaN` tells of a NaN at no cost, and the rare block that
-// has one looks again.
-template <class F, bool IS_BF16, int N> KILN_DEVICE Amax amax_of(const f32 (&v)[N]) {
-  Amax amax = {0.0f, false, true};
-  if constexpr (IS_MADE_BY_HAND<F>) {
-    amax.value = max_nan_of<IS_BF16>(v);
-    amax.has_nan = is_nan(amax.value);
-    amax.is_ordinary = amax.value <= F32_MAX;
-  }
-  if (!IS_MADE_BY_HAND<F> || amax.has_nan) {
-    amax.value = 0.0f;
-#pragma unroll
-    for (int i = 0; i < N; ++i) amax.value = fmaxf(amax.value, fabsf(v[i]));
-  }
-  return amax;
+  // 8-bit formats need neither, and the compiler drops what computes them.
+  return Amax{largest, format<F>::BITS == 4 && is_nan(or_nan),
+              format<F>::BITS == 8 || or_nan <= F32_MAX};
 }
 
 struct Scale {
@@ -65,9 +58,9 @@ struct Scale {
 template <class F> KILN_DEVICE f32 clamp_min_of(none) { return fmt_max<F>::CLAMP_MIN; }
 template <class F> KILN_DEVICE f32 clamp_min_of(f32 given) { return given; }
 
-// a / fmt_max: the product with the reciprocal, corrected once. The bits of an IEEE division for every
-// a from the format's own clamp_min to F32_MAX, checked for all of them on an H200. Below, where a
-// given sf_clamp_min may lead, the remainder can be subnormal, so it is divided.
+// a / fmt_max: the product with the reciprocal, corrected once. The bits of an IEEE division for
+// every a from the format's own clamp_min to F32_MAX, checked for all of them on an H200. Below,
+// where a given sf_clamp_min may lead, the remainder can be subnormal, so it is divided.
 template <class F> KILN_DEVICE f32 divide_by_max(f32 a, none) {
   constexpr f32 MOST = fmt_max<F>::VALUE, INVERSE = 1.0f / MOST;
   f32 q = __fmul_rn(a, INVERSE);
@@ -77,8 +70,9 @@ template <class F> KILN_DEVICE f32 divide_by_max(f32 a, f32) {
   return __fdiv_rn(a, fmt_max<F>::VALUE);
 }
 
-// fmt_max / a with the bits of an IEEE division: the approximate reciprocal, corrected once (checked for
-// all a below 2^126 on an H200); larger ones are scaled by a power of two on the way in and out.
+// fmt_max / a with the bits of an IEEE division: the approximate reciprocal, corrected once
+// (checked for all a below 2^126 on an H200); larger ones are scaled by a power of two on the way
+// in and out.
 template <class F> KILN_DEVICE f32 divide_max_by(f32 a) {
   constexpr f32 MOST = fmt_max<F>::VALUE;
   f32 power = a < 0x1p126f ? 1.0f : 0.25f;
@@ -89,8 +83,8 @@ template <class F> KILN_DEVICE f32 divide_max_by(f32 a) {
   return __fmul_rn(q, power);
 }
 
-// The scale of a block. The power of two comes from the bits of the IEEE quotient: one ulp off would
-// double it.
+// The scale of a block. The power of two comes from the bits of the IEEE quotient: one ulp off
+// would double it.
 template <class F, bool ROUND, class M> KILN_DEVICE Scale make_scale(Amax amax, M clamp_min) {
   f32 a = fmaxf(fminf(amax.value, F32_MAX), clamp_min_of<F>(clamp_min));
   Scale s;
@@ -115,26 +109,31 @@ template <int N> KILN_DEVICE void scale(const f32 (&v)[N], f32 inv, f32 (&out)[N
   for (int i = 0; i < N; ++i) out[i] = ptx::mul(v[i], inv);
 }
 
-// code = cvt(x * sf_inv): one fp32 multiplication, which nothing may contract. Where the values are bf16
-// and sf_inv a power of two, the product is a bf16 number too, and two are coded at a time.
+// code = cvt(x * sf_inv): one fp32 multiplication, which nothing may contract. e2m1 from bf16 takes the
+// signs from these; where sf_inv is a power of two the product is exact, and two are coded at a time.
 template <class F, bool ROUND, bool IS_BF16, int N>
-KILN_DEVICE void scale_and_encode(const f32 (&v)[N], f32 inv, bool is_ordinary, Codes<F, N>& out) {
-  f32 scaled[N];
-  if constexpr (format<F>::BITS == 4 && ROUND && IS_BF16 && N % 8 == 0) {
-    u32 packed[N / 2], two = __float_as_uint(inv) >> 16 | (__float_as_uint(inv) & 0xffff0000u);
+KILN_DEVICE void scale_and_encode(const f32 (&v)[N], f32 inv, const Amax& amax, Codes<F, N>& out) {
+  if constexpr (format<F>::BITS == 4 && IS_BF16 && N % 8 == 0 && !ptx::HAS_E2M1) {
+    u32 packed[N / 2];
     pack_bf16(v, packed);
+    if (!amax.is_ordinary) {
+      // What codes as 7: infinity where that saturates, else what the scale makes the largest code of.
+      f32 most =
+          ROUND ? __uint_as_float(0x7f800000u) : fminf(__fdiv_rn(fmt_max<F>::VALUE, inv), F32_MAX);
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) packed[i] = ptx::mul_bf16x2(packed[i], two);
-    if (!is_ordinary) {
-      scale(v, inv, scaled);
-      make_ordinary<F>(scaled);
-      pack_bf16(scaled, packed);
+      for (int i = 0; i < N / 2; ++i) packed[i] = ptx::make_ordinary_bf16x2(packed[i], most);
     }
-    encode_packed(packed, out);
+    if constexpr (ROUND) {
+      encode_shifted(packed, inv, out);
+    } else {
+      encode_scaled(packed, inv, out);
+    }
   } else {
-    scale(v, inv, scaled);
-    if constexpr (IS_MADE_BY_HAND<F>) {
-      if (!is_ordinary) make_ordinary<F>(scaled);
+    f32 scaled[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) scaled[i] = ptx::mul(v[i], inv);
+    if constexpr (format<F>::BITS != 8) {
+      if (!amax.is_ordinary) make_ordinary<F>(scaled);
     }
     encode(scaled, out);
   }

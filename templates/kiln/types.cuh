@@ -73,6 +73,7 @@ template <int P, int N> struct Values {
 
 KILN_DEVICE constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 KILN_DEVICE constexpr i64 align_up(i64 a, i64 b) { return ceil_div(a, b) * b; }
+KILN_DEVICE constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
 KILN_DEVICE constexpr int min_int(int a, int b) { return a < b ? a : b; }
 
 // The largest power of two up to 16 that divides `bytes`: how wide an access can be.

@@ -67,7 +67,7 @@ bool slack_is_whole(const Allocation &a) {
                      [](unsigned char c) { return c == SLACK; });
 }
 
-// 90, or what a test of refusals wants.
+// 90, or what a test of refusals or of SM100 wants.
 int compute_capability() {
   const char* wanted = std::getenv("KILN_SIMT_COMPUTE");
   return wanted ? std::atoi(wanted) : 90;

@@ -22,6 +22,7 @@ extern "C" const char simt_device_digest[] = SIMT_DEVICE_DIGEST;
 
 struct _nvrtcProgram {
   std::string source, log, binary;
+  int arch = 900; /* __CUDA_ARCH__ */
 };
 
 namespace {
@@ -69,6 +70,7 @@ nvrtcResult compile(nvrtcProgram program) {
                                     "-fPIC",
                                     "-shared",
                                     "-DKILN_SIMT",
+                                    "-D__CUDA_ARCH__=" + std::to_string(program->arch),
                                     "-ffp-contract=off",
                                     "-fno-strict-aliasing",
                                     "-w",
@@ -106,7 +108,13 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
   *program = nullptr;
   return NVRTC_SUCCESS;
 }
-nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char *const *) {
+nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int num_options, const char *const *options) {
+  for (int i = 0; i < num_options; ++i) {
+    int compute = 0;
+    if (std::sscanf(options[i], "--gpu-architecture=sm_%d", &compute) == 1) {
+      program->arch = compute * 10;
+    }
+  }
   return compile(program);
 }
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *out) {

@@ -231,7 +231,8 @@ static void the_distance_of_columns_is_checked(void **state) {
 
 static void column_padding_has_blocks_of_its_own(void **state) {
   (void)state;
-  struct launch l = begin(COL_MAJOR, 61); /* 61 rows of 16 threads; 64 with the padding */
+  /* 61 rows of 16 threads; 64 with the padding. */
+  struct launch l = begin(COL_MAJOR " tile.threads=256", 61);
   col_major(&l, 64);
   assert_int_equal(bind(&l), KILN_OK);
   assert_int_equal(l.bound.steps[0].grid, 4);
