@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <cuda.h>
+#include <dlfcn.h>
 #include <kiln/kiln.h>
 #include <pthread.h>
 
@@ -96,6 +98,101 @@ static void a_thread_without_a_context_can_launch(void **state) {
   expect_outputs(true);
 }
 
+/* Entry points that Kiln itself does not use; NULL where the driver, or the harness, lacks one. */
+struct driver {
+  CUresult (*get_device)(CUdevice *, int);
+  CUresult (*create)(CUcontext *, CUctxCreateParams *, unsigned, CUdevice);
+  CUresult (*destroy)(CUcontext);
+  CUresult (*get_current)(CUcontext *);
+  CUresult (*set_current)(CUcontext);
+  CUresult (*create_stream)(CUstream *, unsigned);
+  CUresult (*wait)(CUstream);
+  CUresult (*alloc)(CUdeviceptr *, size_t);
+  CUresult (*upload)(CUdeviceptr, const void *, size_t);
+  CUresult (*download)(void *, CUdeviceptr, size_t);
+};
+
+static bool find_driver(struct driver *d) {
+  static const char *const names[] = {"cuDeviceGet",         "cuCtxCreate_v4",  "cuCtxDestroy_v2",
+                                      "cuCtxGetCurrent",     "cuCtxSetCurrent", "cuStreamCreate",
+                                      "cuStreamSynchronize", "cuMemAlloc_v2",   "cuMemcpyHtoD_v2",
+                                      "cuMemcpyDtoH_v2"};
+  void *library = dlopen("libcuda.so.1", RTLD_NOW), *symbols[sizeof names / sizeof *names];
+  _Static_assert(sizeof symbols == sizeof *d, "a name for each");
+  for (size_t i = 0; library && i < sizeof names / sizeof *names; ++i) {
+    symbols[i] = dlsym(library, names[i]);
+    if (!symbols[i]) return false;
+  }
+  memcpy(d, symbols, sizeof symbols);
+  return library != NULL;
+}
+
+/* One kernel in the primary context and in one that the caller made, which stays current. */
+static void the_context_of_the_caller_is_used_and_left_alone(void **state) {
+  static uint16_t ones[TOKENS * HIDDEN];
+  static unsigned char out[TOKENS * HIDDEN];
+  struct driver d;
+  CUdevice device;
+  CUcontext before, own, after;
+  CUstream stream;
+  CUdeviceptr memory[3];
+  kiln_arg args[3];
+  (void)state;
+  if (!find_driver(&d)) skip();
+  for (size_t i = 0; i < TOKENS * HIDDEN; ++i) ones[i] = 0x3f80;
+  assert_int_equal(d.get_current(&before), CUDA_SUCCESS);
+  assert_int_equal(d.get_device(&device, 0), CUDA_SUCCESS);
+  assert_int_equal(d.create(&own, NULL, 0, device), CUDA_SUCCESS);
+  assert_int_equal(d.create_stream(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  memcpy(args, f.args, sizeof args);
+  for (int i = 0; i < 3; ++i) {
+    assert_int_equal(d.alloc(&memory[i], sizeof ones), CUDA_SUCCESS);
+    args[i].tensor.data = (void *)memory[i]; /* NOLINT(performance-no-int-to-ptr) */
+  }
+  assert_int_equal(d.upload(memory[0], ones, sizeof ones), CUDA_SUCCESS);
+  assert_int_equal(kiln_launch(f.kernel, args, 3, NULL, stream), KILN_OK);
+  assert_int_equal(d.wait(stream), CUDA_SUCCESS);
+  assert_int_equal(d.download(out, memory[1], sizeof out), CUDA_SUCCESS);
+  for (size_t i = 0; i < sizeof out; ++i) assert_int_equal(out[i], 0x7e);
+  assert_int_equal(d.get_current(&after), CUDA_SUCCESS);
+  assert_ptr_equal(after, own);
+  assert_int_equal(d.destroy(own), CUDA_SUCCESS);
+  assert_int_equal(d.set_current(before), CUDA_SUCCESS);
+  poison();
+  assert_true(launch(NULL));
+  expect_outputs(true);
+}
+
+/* More than 2^31 elements: offsets that do not fit 32 bits. Needs the memory of a GPU. */
+static void a_matrix_of_more_than_two_billion_elements_is_cast(void **state) {
+  const int64_t rows = (INT64_C(1) << 31) / HIDDEN + 5, elements = rows * HIDDEN;
+  const int64_t shape[2] = {rows, HIDDEN}, sf_shape[2] = {rows, BLOCKS};
+  static unsigned char out[TOKENS * HIDDEN];
+  kiln_arg args[3];
+  (void)state;
+  if (cli_device_free_bytes(f.device) < (UINT64_C(16) << 30)) skip();
+  memcpy(args, f.args, sizeof args);
+  void *x = cli_device_alloc(f.device, (uint64_t)elements * 2);
+  void *codes = cli_device_alloc(f.device, (uint64_t)elements);
+  void *sf = cli_device_alloc(f.device, (uint64_t)rows * BLOCKS * 4);
+  assert_true(x && codes && sf);
+  assert_true(cli_device_fill(f.device, x, 0x3f, (uint64_t)elements * 2)); /* bf16 0x3f3f */
+  assert_true(cli_device_fill(f.device, codes, 0, (uint64_t)elements));
+  args[0].tensor = kiln_tensor_make(x, KILN_BF16, 2, shape);
+  args[1].tensor = kiln_tensor_make(codes, KILN_E4M3, 2, shape);
+  args[2].tensor = kiln_tensor_make(sf, KILN_F32, 2, sf_shape);
+  assert_int_equal(kiln_launch(f.kernel, args, 3, NULL, cli_device_stream(f.device)), KILN_OK);
+  assert_true(cli_device_wait(f.device));
+  for (int end = 0; end < 2; ++end) {
+    uint64_t at = end ? (uint64_t)elements - sizeof out : 0;
+    assert_true(cli_device_download(f.device, out, (uint8_t *)codes + at, sizeof out));
+    for (size_t i = 0; i < sizeof out; ++i) assert_int_equal(out[i], 0x7e);
+  }
+  cli_device_free(f.device, x);
+  cli_device_free(f.device, codes);
+  cli_device_free(f.device, sf);
+}
+
 static void a_kernel_outlives_its_context(void **state) {
   (void)state;
   kiln_close(f.k);
@@ -136,6 +233,8 @@ int main(void) {
       cmocka_unit_test(a_refused_launch_writes_nothing),
       cmocka_unit_test(dependent_launches_keep_their_order),
       cmocka_unit_test(a_thread_without_a_context_can_launch),
+      cmocka_unit_test(the_context_of_the_caller_is_used_and_left_alone),
+      cmocka_unit_test(a_matrix_of_more_than_two_billion_elements_is_cast),
       cmocka_unit_test(a_kernel_outlives_its_context),
   };
   if (!set_up()) {
