@@ -9,11 +9,11 @@
 // channel, so transposing costs no byte shuffles: a word goes to [channel][token] in shared memory,
 // whose 16-byte pieces are swizzled by channel / 8, and leaves in 16-byte pieces.
 //
-// Parameters: COLS, PARTS, VALUES (8), SF_ROWS, SF_COLS, BF16_VALUES, HAS_FULL, TILE_TOKENS,
+// Parameters: COLS, PARTS, VALUES (8), SF_ROWS, SF_COLS, BF16_VALUES, KEEPS_ZERO, HAS_FULL, TILE_TOKENS,
 //             TILE_CHANNELS, TILE_THREADS, TILE_BLOCKS_PER_SM, x_t, chain_num_rows, chain_load, chain_store
 // Shared bytes: PARTS * TILE_TOKENS * TILE_CHANNELS * sizeof(input_t)
 //               + (TILE_THREADS / 32 + TILE_TOKENS / SF_ROWS) * TILE_CHANNELS * 4
-// needs: kiln/access.cuh kiln/scale.cuh
+// needs: kiln/columns.cuh kiln/scale.cuh
 namespace kiln {
 
 constexpr int GROUPS = TILE_CHANNELS / VALUES;  // threads side by side
@@ -84,6 +84,8 @@ template <bool FULL> struct Fetch {
     }
     out[0] = 0.0f;
   }
+  template <class T> KILN_DEVICE void read_columns(const T*, int, f32 (&out)[1]) { out[0] = 0.0f; }
+  template <class T> KILN_DEVICE T row_value(const T*, T outside) const { return outside; }
 
   KILN_DEVICE void copy(input_t* to, const input_t* from, bool inside) {
     if constexpr (FULL) {
@@ -98,8 +100,9 @@ template <bool FULL> struct Fetch {
 };
 
 // The context of one token of a thread: reads its 8 channels from shared memory.
-struct Token {
+template <bool FULL> struct Token {
   static constexpr int COUNT = VALUES;
+  const Tile& tile;
   ChannelShared& s;
   int row, group;
 
@@ -110,6 +113,21 @@ struct Token {
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) spread(from[i], &words[i * 4]);
     unpack<input_t>(words, out);
+  }
+
+  // Numbers by column, for the thread's values.
+  template <class T> KILN_DEVICE void read_columns(const T* p, int part, f32 (&out)[VALUES]) {
+    int channel = tile.channel + group * VALUES;
+    p += part * COLS + channel;
+    if constexpr (FULL) {
+      if (channel < COLS) return read_cached<true>(p, out);
+    }
+#pragma unroll
+    for (int k = 0; k < VALUES; ++k) out[k] = channel + k < COLS ? to_f32(p[k]) : 0.0f;
+  }
+  // A number by row.
+  template <class T> KILN_DEVICE T row_value(const T* p, T outside) const {
+    return row < tile.rows() ? p[tile.token + row] : outside;
   }
 };
 
@@ -335,9 +353,10 @@ template <bool FULL> KILN_DEVICE void run_channel(const kiln_args& a) {
   TileValues values;
 #pragma unroll(UNROLL)
   for (int r = 0; r < ROWS; ++r) {
-    Token token{s, c.row() + r, c.group()};
+    Token<FULL> token{tile, s, c.row() + r, c.group()};
     auto v = chain_load(a, token);
-    c.see(v.v[0]);
+    // Zeros stand for tokens outside, unless a stage made them something else.
+    if (KEEPS_ZERO || c.row() + r < tile.rows()) c.see(v.v[0]);
     values.v[0].set(s, c.row(), c.group(), r, v.v[0]);
   }
   chain_store(a, c, values);

@@ -79,6 +79,15 @@ template <bool FULL> struct Group {
     kiln::read<FULL>(x, true, out);
   }
 
+  // Numbers by column, for the thread's values.
+  template <class T> KILN_DEVICE void read_columns(const T* p, int part, f32 (&out)[VALUES]) {
+    read_cached<FULL>(p + (inside ? part * COLS + chunk * VALUES : 0), out);
+  }
+  // A number by row.
+  template <class T> KILN_DEVICE T row_value(const T* p, T outside) const {
+    return row < num_rows ? p[row] : outside;
+  }
+
   template <class F, SfLayout LAYOUT, bool ROUND, class M>
   KILN_DEVICE auto quantize(const f32 (&v)[VALUES], M clamp_min) {
     Amax amax = amax_of<F, BF16_VALUES>(v);

@@ -70,6 +70,36 @@ template <bool FULL> struct Row {
     }
   }
 
+  // Numbers by column, for the thread's values.
+  template <class T> KILN_DEVICE void read_columns(const T* p, int part, f32 (&out)[COUNT]) {
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      f32 v[VALUES] = {};
+      if (is_inside(h)) read_cached<FULL>(p + part * COLS + vector(h) * VALUES, v);
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) out[h * VALUES + i] = v[i];
+    }
+  }
+  // A number by row.
+  template <class T> KILN_DEVICE T row_value(const T* p, T outside) const {
+    return is_row() ? p[row] : outside;
+  }
+
+  // What is outside the row takes no part in its amax: it is 0, unless a stage made it something else.
+  KILN_DEVICE void see(const f32 (&v)[COUNT]) {
+    if constexpr (KEEPS_ZERO) {
+      see(amax_of<code_t, BF16_VALUES>(v));
+    } else {
+#pragma unroll
+      for (int h = 0; h < HELD; ++h) {
+        f32 part[VALUES];
+#pragma unroll
+        for (int i = 0; i < VALUES; ++i) part[i] = is_inside(h) ? v[h * VALUES + i] : 0.0f;
+        see(amax_of<code_t, BF16_VALUES>(part));
+      }
+    }
+  }
+
   KILN_DEVICE void see(Amax seen) {
     amax.value = fmaxf(amax.value, seen.value);
     amax.has_nan |= seen.has_nan;
@@ -158,12 +188,12 @@ template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
   Row<FULL> c(chain_num_rows(a));
   if constexpr (KEEPS_ROW) {
     auto values = chain_load(a, c);
-    c.see(amax_of<code_t, BF16_VALUES>(values.v[0]));
+    c.see(values.v[0]);
     c.reduce();
     chain_store(a, c, values);
   } else {
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
-      c.see(amax_of<code_t, BF16_VALUES>(chain_load(a, c).v[0]));
+      c.see(chain_load(a, c).v[0]);
     }
     c.reduce();
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {

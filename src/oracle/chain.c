@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The stages that work on values, and the walk over bands of rows. */
+/* Loading, the text of a chain, and the walk over bands of rows. */
 #include "oracle/chain.h"
 
-#include <float.h>
-#include <math.h>
 #include <stdlib.h>
-
-enum { SILU_STEPS = 4 }; /* ulp that exp, the division and the product may be off together */
 
 static void run_load(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
   const kiln_tensor *x = chain->in;
@@ -20,76 +16,6 @@ static void run_load(struct kn_oracle_chain *chain, const struct kn_oracle_stage
       const float value = kn_oracle_decode(x->dtype, code);
       chain->values[i * chain->cols + j] = (struct kn_oracle_values){value, value, value};
     }
-  }
-}
-
-/* Compare and select, so that NaN stays. */
-static float at_most(float value, float most) {
-  return value > most ? most : value;
-}
-
-static float at_least(float value, float least) {
-  return value < least ? least : value;
-}
-
-static void order(struct kn_oracle_values *v) {
-  if (v->low > v->high) {
-    const float low = v->low;
-    v->low = v->high;
-    v->high = low;
-  }
-}
-
-/* l / (1 + exp(-l)) * r. The quotient is a value of fp32, and exp overflows where that does. */
-static struct kn_oracle_values gate(float l, float r) {
-  struct kn_oracle_values v;
-  double e = exp(-(double)l);
-  float quotient, nearer, further;
-
-  if (e > FLT_MAX) e = INFINITY;
-  quotient = l == -INFINITY ? 0 : (float)(l / (1 + e));
-  v.nominal = quotient * r;
-  v.low = kn_oracle_step(v.nominal, -SILU_STEPS);
-  v.high = kn_oracle_step(v.nominal, SILU_STEPS);
-  order(&v);
-  if (quotient != 0 && fabsf(quotient) < FLT_MIN) { /* a step is no longer relative there */
-    nearer = kn_oracle_step(quotient, -1) * r;
-    further = kn_oracle_step(quotient, 1) * r;
-    v.low = fminf(v.low, fminf(nearer, further));
-    v.high = fmaxf(v.high, fmaxf(nearer, further));
-  }
-  if (isnan(v.nominal)) v.low = v.high = v.nominal;
-  return v;
-}
-
-static void run_swiglu(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
-  const int64_t half = chain->cols / 2;
-  for (int64_t i = 0; i < chain->rows; ++i) {
-    const struct kn_oracle_values *from = &chain->values[i * chain->cols];
-    struct kn_oracle_values *to = &chain->values[i * half];
-    for (int64_t j = 0; j < half; ++j) {
-      float l = from[j].nominal, r = from[half + j].nominal;
-      if (stage->has_clamp) {
-        l = at_most(l, stage->clamp);
-        r = at_most(at_least(r, -stage->clamp), stage->clamp);
-      }
-      to[j] = gate(l, r);
-    }
-  }
-  chain->cols = half;
-  chain->exact = false;
-}
-
-static float round_to(kiln_dtype dtype, float value) {
-  return kn_oracle_decode(dtype, kn_oracle_encode(dtype, value));
-}
-
-static void run_round(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
-  for (int64_t i = 0; i < chain->rows * chain->cols; ++i) {
-    struct kn_oracle_values *v = &chain->values[i];
-    v->nominal = round_to(stage->dtype, v->nominal);
-    v->low = chain->exact ? v->nominal : round_to(stage->dtype, v->low);
-    v->high = chain->exact ? v->nominal : round_to(stage->dtype, v->high);
   }
 }
 
@@ -144,6 +70,14 @@ static const kiln_tensor *tensor_of(const struct parser *p, const char *key,
   return &found->tensor;
 }
 
+static const kiln_tensor *input_of(const struct parser *p, const char *key, int rank) {
+  char name[WORD];
+  const struct kn_oracle_tensor *found;
+  if (!argument(p->line, key, name)) return NULL;
+  found = kn_oracle_tensor(p->job->c, name);
+  return found && found->tensor.rank == rank ? &found->tensor : NULL;
+}
+
 static kiln_status parse_load(const struct parser *p, struct kn_oracle_stage *stage) {
   stage->run = run_load;
   p->chain->in = tensor_of(p, "", NULL);
@@ -170,13 +104,62 @@ static kiln_status scalar_of(const struct parser *p, const char *key, float *out
 }
 
 static kiln_status parse_swiglu(const struct parser *p, struct kn_oracle_stage *stage) {
-  stage->run = run_swiglu;
-  return scalar_of(p, "clamp", &stage->clamp, &stage->has_clamp);
+  stage->run = kn_oracle_swiglu;
+  return scalar_of(p, "clamp", &stage->max, &stage->has_max);
+}
+
+static kiln_status parse_geglu(const struct parser *p, struct kn_oracle_stage *stage) {
+  stage->run = kn_oracle_geglu;
+  return scalar_of(p, "clamp", &stage->max, &stage->has_max);
+}
+
+static kiln_status parse_silu(const struct parser *p, struct kn_oracle_stage *stage) {
+  (void)p;
+  stage->run = kn_oracle_silu;
+  return KILN_OK;
+}
+
+static kiln_status parse_gelu(const struct parser *p, struct kn_oracle_stage *stage) {
+  (void)p;
+  stage->run = kn_oracle_gelu;
+  return KILN_OK;
+}
+
+static kiln_status parse_gelu_tanh(const struct parser *p, struct kn_oracle_stage *stage) {
+  (void)p;
+  stage->run = kn_oracle_gelu_tanh;
+  return KILN_OK;
+}
+
+static kiln_status parse_relu2(const struct parser *p, struct kn_oracle_stage *stage) {
+  (void)p;
+  stage->run = kn_oracle_relu2;
+  return KILN_OK;
+}
+
+static kiln_status parse_clamp(const struct parser *p, struct kn_oracle_stage *stage) {
+  kiln_status status = scalar_of(p, "min", &stage->min, &stage->has_min);
+  stage->run = kn_oracle_clamp;
+  if (status != KILN_OK) return status;
+  return scalar_of(p, "max", &stage->max, &stage->has_max);
+}
+
+static kiln_status parse_add_bias(const struct parser *p, struct kn_oracle_stage *stage) {
+  stage->run = kn_oracle_add_bias;
+  stage->tensor = input_of(p, "bias", 1);
+  return stage->tensor ? KILN_OK : KILN_E_ARGUMENT;
+}
+
+static kiln_status parse_scale_by_weight(const struct parser *p, struct kn_oracle_stage *stage) {
+  stage->run = kn_oracle_scale_by_weight;
+  stage->tensor = input_of(p, "weights", 2);
+  stage->index = input_of(p, "index", 1);
+  return stage->tensor && stage->index ? KILN_OK : KILN_E_ARGUMENT;
 }
 
 static kiln_status parse_round(const struct parser *p, struct kn_oracle_stage *stage) {
   char word[WORD];
-  stage->run = run_round;
+  stage->run = kn_oracle_round;
   if (!argument(p->line, "to", word)) return KILN_E_UNSUPPORTED;
   stage->dtype = dtype_of(word);
   return stage->dtype ? KILN_OK : KILN_E_UNSUPPORTED;
@@ -223,8 +206,20 @@ static const struct {
   const char *name;
   kiln_status (*parse)(const struct parser *p, struct kn_oracle_stage *stage);
 } stages[] = {
-    {"load", parse_load},         {"swiglu", parse_swiglu},       {"round", parse_round},
-    {"quantize", parse_quantize}, {"transpose", parse_transpose}, {"store", parse_store},
+    {"load", parse_load},
+    {"round", parse_round},
+    {"silu", parse_silu},
+    {"gelu", parse_gelu},
+    {"gelu_tanh", parse_gelu_tanh},
+    {"relu2", parse_relu2},
+    {"swiglu", parse_swiglu},
+    {"geglu", parse_geglu},
+    {"clamp", parse_clamp},
+    {"add_bias", parse_add_bias},
+    {"scale_by_weight", parse_scale_by_weight},
+    {"quantize", parse_quantize},
+    {"transpose", parse_transpose},
+    {"store", parse_store},
 };
 enum { NUM_STAGES = sizeof stages / sizeof *stages };
 

@@ -26,9 +26,10 @@ struct kn_oracle_quantize {
 struct kn_oracle_chain;
 struct kn_oracle_stage {
   void (*run)(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
-  kiln_dtype dtype; /* round */
-  bool has_clamp;   /* swiglu */
-  float clamp;
+  kiln_dtype dtype;      /* round */
+  bool has_min, has_max; /* of clamp; the gates have one bound */
+  float min, max;
+  const kiln_tensor *tensor, *index; /* bias; weights and their index */
 };
 
 enum { KN_ORACLE_MAX_STAGES = 32 };
@@ -50,6 +51,18 @@ struct kn_oracle_chain {
 
 /* Reads the chain's text. */
 kiln_status kn_oracle_parse(const struct kn_oracle_job *job, struct kn_oracle_chain *out);
+
+/* Stages that work on values one by one (element.c). */
+void kn_oracle_round(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_silu(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_gelu(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_gelu_tanh(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_relu2(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_swiglu(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_geglu(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_clamp(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_add_bias(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_scale_by_weight(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 
 /* Quantises and stores the band; writes the padding of its scale factors. */
 void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);

@@ -5,8 +5,12 @@
  *
  * Chain text, one stage a line, arguments in this order, absent optional ones left out:
  *   load x
- *   swiglu clamp=swiglu_clamp_value
  *   round to=bf16
+ *   silu | gelu | gelu_tanh | relu2
+ *   swiglu clamp=swiglu_clamp_value       geglu likewise
+ *   clamp min=low max=high
+ *   add_bias bias=bias
+ *   scale_by_weight weights=topk_weights index=pos_to_token_topk
  *   quantize to=e4m3 rows=128 cols=1 round_sf=0 layout=row_major clamp_min=sf_clamp_min
  *   transpose
  *   store data=out sf=out_sf

@@ -147,6 +147,30 @@ static void solve_axis(struct binding *b, const struct kn_env *env, const struct
   }
 }
 
+struct search {
+  const char *name;
+  bool found;
+};
+
+static void look_for(void *user, const char *name, struct kn_mark mark) {
+  struct search *search = user;
+  (void)mark;
+  if (strcmp(name, search->name) == 0) search->found = true;
+}
+
+/* Whether a tensor that is present has the run-time size in its shape; else it stays 0. */
+static bool is_needed(const struct kn_plan *plan, const char *dim) {
+  struct search search = {dim, false};
+  for (size_t i = 0; i < plan->spec->num_tensors && !search.found; ++i) {
+    const struct kn_plan_tensor *tensor = &plan->tensors[i];
+    if (!tensor->present) continue;
+    for (int axis = 0; axis < tensor->rank; ++axis) {
+      kn_expr_each_name(tensor->shape[axis], look_for, &search);
+    }
+  }
+  return search.found;
+}
+
 static kiln_status solve_dims(struct binding *b) {
   const struct kn_plan *plan = b->plan;
   struct kn_scope scope = {.plan = plan, .dims = b->out->dims};
@@ -160,6 +184,8 @@ static kiln_status solve_dims(struct binding *b) {
   }
   for (size_t i = 0; i < plan->num_dims; ++i) {
     if (b->known[i]) continue;
+    b->out->dims[i] = 0;
+    if (!is_needed(plan, plan->dims[i])) continue;
     return kn_fail(KILN_E_ARGUMENT, "%s: no shape given tells %s", op(b), plan->dims[i]);
   }
   return KILN_OK;

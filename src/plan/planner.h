@@ -5,7 +5,7 @@
 
 #include "plan/plan.h"
 
-enum { KN_MAX_TILE = 16, KN_MAX_CONSTANTS = 256, KN_MAX_LINES = 32 };
+enum { KN_MAX_TILE = 16, KN_MAX_CONSTANTS = 256, KN_MAX_LINES = 32, KN_MAX_COLUMN_TENSORS = 4 };
 
 struct kn_tile_value {
   const char *name;
@@ -28,7 +28,10 @@ struct kn_chain {
   int64_t sf_rows, sf_cols;
   enum kn_sf_layout layout;
   bool transposed;
-  bool is_bf16; /* what is quantised are bf16 numbers */
+  bool is_bf16;    /* what is quantised are bf16 numbers */
+  bool keeps_zero; /* zeros, which stand for what is outside the matrix, stay zeros */
+  int columns[KN_MAX_COLUMN_TENSORS]; /* tensors read by column, as a row's values are */
+  int num_columns;
 };
 
 struct kn_planner {
@@ -37,7 +40,7 @@ struct kn_planner {
   size_t num_tile;
   struct kn_plan_constant constants[KN_MAX_CONSTANTS];
   size_t num_constants;
-  struct kn_lines load, store, text, headers;
+  struct kn_lines early, after_load, load, store, text, headers; /* early: before the load */
   struct kn_chain chain;
 };
 

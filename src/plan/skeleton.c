@@ -70,6 +70,7 @@ static kiln_status add_chain_constants(struct kn_planner *p, int64_t values, boo
   }
   if (status == KILN_OK) status = kn_add_bool(p, "TRANSPOSED", chain->transposed);
   if (status == KILN_OK) status = kn_add_bool(p, "BF16_VALUES", chain->is_bf16);
+  if (status == KILN_OK) status = kn_add_bool(p, "KEEPS_ZERO", chain->keeps_zero);
   if (status == KILN_OK) status = kn_add_bool(p, "HAS_FULL", has_full);
   return status;
 }
@@ -80,12 +81,13 @@ static int64_t access_bytes(kiln_dtype dtype, int64_t values) {
 }
 
 static kiln_status add_step(struct kn_planner *p, const char *template_name, int64_t threads,
-                            int64_t shared, const char *grid, bool has_full, int64_t x_align,
-                            int64_t out_align) {
+                            int64_t shared, const char *grid, bool has_full, int64_t values,
+                            int64_t x_align, int64_t out_align) {
   struct kn_plan *plan = p->plan;
   struct kn_plan_step *step = kn_arena_alloc(&plan->arena, 1, sizeof *step);
   struct kn_plan_variant *variants = kn_arena_alloc(&plan->arena, 2, sizeof *variants);
-  struct kn_align_spec *aligns = kn_arena_alloc(&plan->arena, 2, sizeof *aligns);
+  size_t num_aligns = 2 + (size_t)p->chain.num_columns;
+  struct kn_align_spec *aligns = kn_arena_alloc(&plan->arena, num_aligns, sizeof *aligns);
   if (!step || !variants || !aligns) return kn_plan_no_memory(plan);
   if (shared > plan->limits->shared_per_block) {
     return kn_fail(KILN_E_UNSUPPORTED,
@@ -96,10 +98,15 @@ static kiln_status add_step(struct kn_planner *p, const char *template_name, int
   aligns[0].bytes = x_align;
   aligns[1].tensor = plan->tensors[p->chain.data].spec->name;
   aligns[1].bytes = out_align;
+  for (int i = 0; i < p->chain.num_columns; ++i) {
+    const struct kn_plan_tensor *tensor = &plan->tensors[p->chain.columns[i]];
+    aligns[2 + i].tensor = tensor->spec->name;
+    aligns[2 + i].bytes = access_bytes(tensor->dtype, values);
+  }
   size_t count = 0;
   if (has_full) {
     variants[count++] = (struct kn_plan_variant){
-        kn_arena_printf(&plan->arena, "%s_full", template_name), aligns, 2, NULL};
+        kn_arena_printf(&plan->arena, "%s_full", template_name), aligns, num_aligns, NULL};
   }
   variants[count++] = (struct kn_plan_variant){
       kn_arena_printf(&plan->arena, "%s_any", template_name), NULL, 0, NULL};
@@ -177,7 +184,7 @@ static kiln_status plan_group(struct kn_planner *p) {
                                         rows, threads / 32, chunks / 32)
                       : kn_arena_printf(&p->plan->arena, "ceil_div(%s * %" PRId64 ", %" PRId64 ")",
                                         rows, chunks, threads),
-                  has_full, x_align, out_align);
+                  has_full, values, x_align, out_align);
 }
 
 static kiln_status plan_row(struct kn_planner *p) {
@@ -211,7 +218,7 @@ static kiln_status plan_row(struct kn_planner *p) {
   if (status == KILN_OK) status = kn_add_bool(p, "IS_STAGED", staged);
   if (status != KILN_OK) return status;
   return add_step(p, "row", threads, 256 + (staged ? threads * 12 : 16), rows_text(p), has_full,
-                  x_align, out_align);
+                  values, x_align, out_align);
 }
 
 static kiln_status plan_channel(struct kn_planner *p) {
@@ -254,7 +261,7 @@ static kiln_status plan_channel(struct kn_planner *p) {
   return add_step(p, "channel", threads, shared,
                   kn_arena_printf(&p->plan->arena, "ceil_div(%s, %" PRId64 ") * %" PRId64, rows,
                                   tokens, (chain->cols + channels - 1) / channels),
-                  has_full, 16, out_align);
+                  has_full, values, 16, out_align);
 }
 
 kiln_status kn_plan_skeleton(struct kn_planner *p) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What group.cu and row.cu share: where the scale factors of a row's blocks go.
 #pragma once
-#include "kiln/access.cuh"
+#include "kiln/columns.cuh"
 #include "kiln/scale.cuh"
 
 namespace kiln {

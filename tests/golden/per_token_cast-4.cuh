@@ -17,6 +17,7 @@ constexpr int SF_COLS = 7168;
 constexpr SfLayout SF_LAYOUT = SfLayout::ROW_MAJOR;
 constexpr bool TRANSPOSED = false;
 constexpr bool BF16_VALUES = true;
+constexpr bool KEEPS_ZERO = true;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_STAGED = true;
 constexpr int TILE_VALUES = 8;

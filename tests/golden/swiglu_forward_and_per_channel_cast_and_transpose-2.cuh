@@ -14,6 +14,7 @@ constexpr int SF_COLS = 1;
 constexpr SfLayout SF_LAYOUT = SfLayout::ROW_MAJOR;
 constexpr bool TRANSPOSED = false;
 constexpr bool BF16_VALUES = true;
+constexpr bool KEEPS_ZERO = true;
 constexpr bool HAS_FULL = true;
 using input_t = bf16;
 constexpr int TILE_TOKENS = 128;

@@ -60,7 +60,8 @@ def read_mutants(path):
 
 class Harness:
     def __init__(self, run_sh, kiln, source, folder):
-        self.run_sh, self.kiln, self.source, self.folder = run_sh, kiln, source, folder
+        self.run_sh, self.kiln = os.path.abspath(run_sh), os.path.abspath(kiln)
+        self.source, self.folder = source, folder
 
     def new_templates(self):
         """A folder with a fresh copy of templates/ and an empty cache."""
@@ -81,6 +82,7 @@ class Harness:
             done = subprocess.run(
                 command,
                 env=environment,
+                cwd=self.source,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -71,6 +71,9 @@ static const char *chain_spec(char *text, size_t capacity, const char *chain) {
                  "  x: {role: in, dtype: bf16, shape: [num_tokens, hidden], strides: [any, 1]}\n"
                  "  out: {role: out, dtype: e4m3, shape: [num_tokens, hidden]}\n"
                  "  out_sf: {role: out, sf_of: out, block: [1, hidden]}\n"
+                 "  b: {role: in, dtype: i32, shape: [hidden]}\n"
+                 "  less: {role: in, dtype: f32, shape: [63]}\n"
+                 "  w: {role: in, dtype: f32, shape: [num_routed, 8]}\n"
                  "chain: %s\nexamples: [{hidden: 64}]\n",
                  chain);
   return text;
@@ -100,6 +103,22 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
        "op: stage quantize: to is f32; allowed are e4m3, e5m2, e2m1 and e5m6"},
       {"[{load: x}, {round: i32}]",
        "op: stage round: it rounds to bf16, f16, e4m3 or e5m2, not to i32"},
+      {"[{load: x}, {silu: {clamp: flag}}]", "op: stage silu: it has no argument 'clamp'"},
+      {"[{load: x}, geglu, swiglu]", "op: stage swiglu: only one gate can stand in a chain"},
+      {"[{load: x}, {clamp: {max: flag}}]", "op: stage clamp: 'flag' is no scalar of the spec"},
+      {"[{load: x}, clamp]", "op: stage clamp: it needs a scalar: min, max or both"},
+      {"[{load: x}, add_bias]", "op: stage add_bias: it needs a tensor: bias"},
+      {"[{load: x}, {add_bias: {bias: out}}]",
+       "op: stage add_bias: 'out' is no input tensor of the spec"},
+      {"[{load: x}, {add_bias: {bias: x}}]", "op: stage add_bias: x has rank 2; allowed is 1"},
+      {"[{load: x}, {add_bias: {bias: b}}]",
+       "op: stage add_bias: b is i32; allowed: f32, f16, bf16"},
+      {"[{load: x}, {add_bias: {bias: less}}]",
+       "op: stage add_bias: less must have the chain's 64 columns"},
+      {"[{load: x}, {scale_by_weight: {weights: w}}]",
+       "op: stage scale_by_weight: it needs two tensors, weights and index: both or none"},
+      {"[{load: x}, {scale_by_weight: {weights: w, index: b}}]",
+       "op: stage scale_by_weight: b must have as many elements as the chain has rows"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     char text[1024];
@@ -107,7 +126,7 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
     struct kn_plan *plan = make_plan(spec, "sm_90a", "hidden=64");
     if (plan) fail_msg("'%s' was planned", cases[i].chain);
     assert_string_equal(kn_error_last()->message, cases[i].message);
-    assert_int_equal(kn_error_last()->line, 7); /* the place in the spec */
+    assert_int_equal(kn_error_last()->line, 10); /* the place in the spec */
     kn_spec_free(spec);
   }
 }

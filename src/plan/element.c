@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Stages that work on values one by one. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "plan/stage.h"
+
+static bool is_absent(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                      const char *key) {
+  const int index = kn_tensor_index(c->p->plan, kn_stage_arg_name(stage, key));
+  return index >= 0 && !c->p->plan->tensors[index].present;
+}
+
+/* The call, and the stage's line of the chain's text. */
+static kiln_status add(struct kn_composer *c, const struct kn_stage_spec *stage, const char *types,
+                       const char *arguments, const char *text) {
+  c->p->chain.is_bf16 = false;
+  if (!types || !arguments || !text) return kn_plan_no_memory(c->p->plan);
+  kiln_status status = kn_stage_call(c, &c->p->load, stage->name, types, arguments);
+  return status == KILN_OK ? kn_stage_line(c, &c->p->text, text) : status;
+}
+
+kiln_status kn_add_activation(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  return add(c, stage, "", "", stage->name);
+}
+
+kiln_status kn_add_gate(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  struct kn_plan *plan = c->p->plan;
+  const char *clamp = NULL;
+  bool present = false;
+  const char *name = kn_stage_arg_name(stage, "clamp");
+  if (c->parts == 2) return kn_stage_fail(c, stage, "only one gate can stand in a chain");
+  if (c->columns % 2) {
+    return kn_stage_fail(c, stage,
+                         "the loaded row has %" PRId64 " columns; gate and up need an even number",
+                         c->columns);
+  }
+  kiln_status status = kn_stage_scalar_text(c, stage, name, &clamp, &present);
+  if (status != KILN_OK) return status;
+  c->columns /= 2;
+  c->parts = 2;
+  return add(
+      c, stage, "", kn_arena_printf(&plan->arena, ", %s", clamp),
+      present ? kn_arena_printf(&plan->arena, "%s clamp=%s", stage->name, name) : stage->name);
+}
+
+kiln_status kn_add_round(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  struct kn_plan *plan = c->p->plan;
+  const struct kn_stage_arg *arg = kn_find_stage_arg(stage, "");
+  struct kn_value value;
+  if (!arg) return kn_stage_fail(c, stage, "it needs a dtype, as in `round: bf16`");
+  kiln_status status = kn_stage_value(c, arg, 0, KN_VALUE_DTYPE, &value);
+  if (status != KILN_OK) return status;
+  kiln_dtype dtype = (kiln_dtype)value.number;
+  if (dtype != KILN_BF16 && dtype != KILN_F16 && dtype != KILN_E4M3 && dtype != KILN_E5M2) {
+    return kn_stage_fail(c, stage, "it rounds to bf16, f16, e4m3 or e5m2, not to %s",
+                         kiln_dtype_name(dtype));
+  }
+  status = add(c, stage, kn_arena_printf(&plan->arena, "<%s>", kiln_dtype_name(dtype)), "",
+               kn_arena_printf(&plan->arena, "round to=%s", kiln_dtype_name(dtype)));
+  c->p->chain.is_bf16 = dtype == KILN_BF16;
+  return status;
+}
+
+kiln_status kn_add_clamp(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  struct kn_plan *plan = c->p->plan;
+  const char *low = NULL, *high = NULL;
+  const char *min = kn_stage_arg_name(stage, "min"), *max = kn_stage_arg_name(stage, "max");
+  bool has_min = false, has_max = false;
+  if (!min && !max) return kn_stage_fail(c, stage, "it needs a scalar: min, max or both");
+  kiln_status status = kn_stage_scalar_text(c, stage, min, &low, &has_min);
+  if (status == KILN_OK) status = kn_stage_scalar_text(c, stage, max, &high, &has_max);
+  if (status != KILN_OK || (!has_min && !has_max)) return status;
+  c->p->chain.keeps_zero = false;
+  return add(c, stage, "", kn_arena_printf(&plan->arena, ", %s, %s", low, high),
+             kn_arena_printf(&plan->arena, "clamp%s%s%s%s", has_min ? " min=" : "",
+                             has_min ? min : "", has_max ? " max=" : "", has_max ? max : ""));
+}
+
+kiln_status kn_add_bias(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  static const kiln_dtype dtypes[] = {KILN_F32, KILN_F16, KILN_BF16};
+  struct kn_plan *plan = c->p->plan;
+  struct kn_chain *chain = &c->p->chain;
+  struct kn_scope scope = {.plan = plan};
+  struct kn_env env = kn_scope_env(&scope);
+  int64_t extent = 0;
+  int index = -1;
+  kiln_status status = kn_stage_input(c, stage, "bias", 1, dtypes, 3, &index);
+  if (status != KILN_OK || is_absent(c, stage, "bias")) return status;
+  if (index < 0) return kn_stage_fail(c, stage, "it needs a tensor: bias");
+  const struct kn_plan_tensor *bias = &plan->tensors[index];
+  if (kn_expr_eval_int(bias->shape[0], &env, &extent) != KILN_OK || extent != c->columns) {
+    return kn_stage_fail(c, stage, "%s must have the chain's %" PRId64 " columns", bias->spec->name,
+                         c->columns);
+  }
+  if (chain->num_columns == KN_MAX_COLUMN_TENSORS) {
+    return kn_stage_fail(c, stage, "more than %d tensors of a chain are read by column",
+                         KN_MAX_COLUMN_TENSORS);
+  }
+  chain->columns[chain->num_columns++] = index;
+  chain->keeps_zero = false;
+  return add(c, stage, "", kn_arena_printf(&plan->arena, ", a.%s", bias->spec->name),
+             kn_arena_printf(&plan->arena, "add_bias bias=%s", bias->spec->name));
+}
+
+/* The row's index is read first of all, its weight as soon as the row is on its way. */
+kiln_status kn_add_weight(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  static const kiln_dtype weight_dtype = KILN_F32, index_dtype = KILN_I32;
+  struct kn_plan *plan = c->p->plan;
+  const char *slots = NULL, *tokens = NULL;
+  int weights = -1, index = -1;
+  kiln_status status = kn_stage_input(c, stage, "weights", 2, &weight_dtype, 1, &weights);
+  if (status == KILN_OK) status = kn_stage_input(c, stage, "index", 1, &index_dtype, 1, &index);
+  if (status != KILN_OK) return status;
+  if (is_absent(c, stage, "weights") && is_absent(c, stage, "index")) return KILN_OK;
+  if (weights < 0 || index < 0) {
+    return kn_stage_fail(c, stage, "it needs two tensors, weights and index: both or none");
+  }
+  const struct kn_plan_tensor *w = &plan->tensors[weights], *i = &plan->tensors[index];
+  if (!kn_stage_is_rows(c, i->shape[0])) {
+    return kn_stage_fail(c, stage, "%s must have as many elements as the chain has rows",
+                         i->spec->name);
+  }
+  status = kn_stage_extent(c, stage, w, 0, &tokens);
+  if (status == KILN_OK) status = kn_stage_extent(c, stage, w, 1, &slots);
+  if (status != KILN_OK) return status;
+  int id = c->next;
+  status = kn_stage_line(
+      c, &c->p->early,
+      kn_arena_printf(&plan->arena, "i32 i%d = c.row_value(a.%s, -1);", id, i->spec->name));
+  if (status == KILN_OK) {
+    status = kn_stage_line(
+        c, &c->p->after_load,
+        kn_arena_printf(&plan->arena, "auto w%d = stage::find_weight(a.%s, %s * %s, i%d);", id,
+                        w->spec->name, tokens, slots, id));
+  }
+  if (status != KILN_OK) return status;
+  return add(c, stage, "", kn_arena_printf(&plan->arena, ", w%d", id),
+             kn_arena_printf(&plan->arena, "scale_by_weight weights=%s index=%s", w->spec->name,
+                             i->spec->name));
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* What the stages of a chain share: their arguments, and the lines that they add. */
+#include "plan/stage.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/text.h"
+
+kiln_status kn_stage_fail(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                          const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  char *sentence = NULL;
+  int length = vsnprintf(NULL, 0, format, args);
+  va_end(args);
+  if (length >= 0) sentence = malloc((size_t)length + 1);
+  if (sentence) (void)vsnprintf(sentence, (size_t)length + 1, format, again);
+  va_end(again);
+  kiln_status status = kn_fail_at(KILN_E_UNSUPPORTED, stage->mark.file, stage->mark.line,
+                                  stage->mark.column, "%s: stage %s: %s", c->p->plan->spec->name,
+                                  stage->name, sentence ? sentence : "?");
+  free(sentence);
+  return status;
+}
+
+const struct kn_stage_arg *kn_find_stage_arg(const struct kn_stage_spec *stage, const char *key) {
+  for (size_t i = 0; i < stage->num_args; ++i) {
+    if (strcmp(stage->args[i].key, key) == 0) return &stage->args[i];
+  }
+  return NULL;
+}
+
+const char *kn_stage_arg_name(const struct kn_stage_spec *stage, const char *key) {
+  const struct kn_stage_arg *arg = kn_find_stage_arg(stage, key);
+  return arg && arg->values[0]->op == KN_EXPR_NAME ? arg->values[0]->name : NULL;
+}
+
+kiln_status kn_stage_value(const struct kn_composer *c, const struct kn_stage_arg *arg,
+                           size_t index, enum kn_value_type type, struct kn_value *out) {
+  static const char *const types[] = {"", "an integer", "a bool", "a dtype", "a word"};
+  struct kn_scope scope = {.plan = c->p->plan};
+  struct kn_env env = kn_scope_env(&scope);
+  kiln_status status = kn_expr_eval(arg->values[index], &env, out);
+  if (status == KILN_OK && out->type != type) {
+    status = kn_fail_at(KILN_E_UNSUPPORTED, arg->mark.file, arg->mark.line, arg->mark.column,
+                        "%s: %s must be %s", c->p->plan->spec->name, arg->key, types[type]);
+  }
+  return status;
+}
+
+int kn_tensor_index(const struct kn_plan *plan, const char *name) {
+  for (size_t i = 0; name && i < plan->spec->num_tensors; ++i) {
+    if (strcmp(plan->spec->tensors[i].name, name) == 0) return (int)i;
+  }
+  return -1;
+}
+
+int kn_scalar_index(const struct kn_plan *plan, const char *name) {
+  for (size_t i = 0; name && i < plan->spec->num_scalars; ++i) {
+    if (strcmp(plan->spec->scalars[i].name, name) == 0) return (int)i;
+  }
+  return -1;
+}
+
+kiln_status kn_stage_scalar_text(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                                 const char *name, const char **out, bool *out_present) {
+  struct kn_plan *plan = c->p->plan;
+  int index = kn_scalar_index(plan, name);
+  if (name && index < 0) return kn_stage_fail(c, stage, "'%s' is no scalar of the spec", name);
+  *out_present = index >= 0 && plan->scalars[index].present;
+  *out = *out_present ? kn_arena_printf(&plan->arena, "a.%s", name) : "none{}";
+  return *out ? KILN_OK : kn_plan_no_memory(plan);
+}
+
+kiln_status kn_stage_input(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                           const char *key, int rank, const kiln_dtype *dtypes, size_t num_dtypes,
+                           int *out_index) {
+  const struct kn_plan *plan = c->p->plan;
+  const struct kn_stage_arg *arg = kn_find_stage_arg(stage, key);
+  const char *name = kn_stage_arg_name(stage, key);
+  const int index = kn_tensor_index(plan, name);
+  struct kn_text list = {0};
+  *out_index = -1;
+  if (!arg) return KILN_OK;
+  if (index < 0 || plan->tensors[index].spec->role == KILN_OUT) {
+    return kn_stage_fail(c, stage, "'%s' is no input tensor of the spec", name ? name : "");
+  }
+  const struct kn_plan_tensor *tensor = &plan->tensors[index];
+  if (!tensor->present) return KILN_OK;
+  if (tensor->rank != rank) {
+    return kn_stage_fail(c, stage, "%s has rank %d; allowed is %d", name, tensor->rank, rank);
+  }
+  for (int axis = 0; axis < rank; ++axis) {
+    if (!tensor->stride_free[axis]) continue;
+    return kn_stage_fail(c, stage, "%s must be contiguous: it takes no strides", name);
+  }
+  for (size_t i = 0; i < num_dtypes; ++i) {
+    if (tensor->dtype == dtypes[i]) {
+      *out_index = index;
+      return KILN_OK;
+    }
+  }
+  for (size_t i = 0; i < num_dtypes; ++i) {
+    kn_text_printf(&list, "%s%s", i ? ", " : "", kiln_dtype_name(dtypes[i]));
+  }
+  const kiln_status status = kn_stage_fail(c, stage, "%s is %s; allowed: %s", name,
+                                           kiln_dtype_name(tensor->dtype), list.data);
+  kn_text_release(&list);
+  return status;
+}
+
+bool kn_stage_is_rows(const struct kn_composer *c, const struct kn_expr *extent) {
+  return extent->op == KN_EXPR_NAME && strcmp(extent->name, c->p->chain.rows->name) == 0;
+}
+
+kiln_status kn_stage_extent(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                            const struct kn_plan_tensor *tensor, int axis, const char **out) {
+  struct kn_plan *plan = c->p->plan;
+  const struct kn_expr *extent = tensor->shape[axis];
+  struct kn_scope scope = {.plan = plan};
+  struct kn_env env = kn_scope_env(&scope);
+  int64_t value = 0;
+  if (extent->op == KN_EXPR_NAME && !kn_spec_param(plan->spec, extent->name)) {
+    *out = kn_arena_printf(&plan->arena, "a.%s", extent->name);
+  } else if (kn_expr_eval_int(extent, &env, &value) == KILN_OK) {
+    *out = kn_arena_printf(&plan->arena, "i64(%" PRId64 ")", value);
+  } else {
+    return kn_stage_fail(c, stage, "axis %d of %s must be a run-time size by name, or fixed", axis,
+                         tensor->spec->name);
+  }
+  return *out ? KILN_OK : kn_plan_no_memory(plan);
+}
+
+/* ---- lines ---- */
+
+kiln_status kn_stage_line(const struct kn_composer *c, struct kn_lines *lines, const char *line) {
+  if (!line) return kn_plan_no_memory(c->p->plan);
+  if (lines->count == KN_MAX_LINES) {
+    return kn_fail(KILN_E_SPEC, "%s: more than %d stages", c->p->plan->spec->name, KN_MAX_LINES);
+  }
+  lines->lines[lines->count++] = line;
+  return KILN_OK;
+}
+
+kiln_status kn_stage_call(struct kn_composer *c, struct kn_lines *lines, const char *name,
+                          const char *types, const char *arguments) {
+  int previous = c->next - 1;
+  const char *line = kn_arena_printf(&c->p->plan->arena, "auto v%d = stage::%s%s(c, v%d%s);",
+                                     c->next, name, types, previous, arguments);
+  ++c->next;
+  return kn_stage_line(c, lines, line);
+}
