@@ -145,12 +145,16 @@ kiln_status kiln_launch(const kiln_kernel *kernel, const kiln_arg *args, size_t 
                    "launched",
                    plan->spec->name, plan->limits->target);
   }
+  if (plan->workspace && options) {
+    bound.args[plan->num_slots - 1] = (uint64_t)(uintptr_t)options->workspace;
+  }
   for (int i = 0; i < bound.num_steps && status == KILN_OK; ++i) {
     const struct kn_bound_step *step = &bound.steps[i];
     size_t function = (size_t)(kernel->first_function[step->step] + step->variant);
-    status =
-        kn_module_launch(kernel->module, function, step->grid, step->threads, step->shared_bytes,
-                         bound.args, plan->num_slots * 8, options && options->use_pdl, stream);
+    status = kn_module_launch(kernel->module, function, step->grid, step->threads,
+                              step->shared_bytes, bound.args, plan->num_slots * 8,
+                              i > 0 || (options && options->use_pdl), /* steps overlap each other */
+                              stream);
     if (status != KILN_OK) kn_error_prefix("%s", plan->spec->name);
   }
   return status;

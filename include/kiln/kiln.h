@@ -368,6 +368,8 @@ typedef struct kiln_arg_info {
   int64_t strides[KILN_MAX_RANK]; /* contiguous, or for scale factors the layout's default */
   int32_t stride_is_free[KILN_MAX_RANK];
   uint64_t size_bytes; /* of such a tensor, padding included */
+  int32_t has_range;   /* scalars: values from low to high are allowed; tensors: elements are */
+  int64_t low, high;   /* indices from low (0) to high, and any other means none */
 } kiln_arg_info;
 
 static inline void kiln_arg_info_init(kiln_arg_info *i) {
@@ -386,11 +388,14 @@ KILN_API size_t kiln_kernel_num_args(const kiln_kernel *kernel);
 /* Number and names of the run-time sizes that the shapes depend on. */
 KILN_API size_t kiln_kernel_num_dims(const kiln_kernel *kernel);
 KILN_API const char *kiln_kernel_dim_name(const kiln_kernel *kernel, size_t index);
-/* Describes argument `index` for given run-time sizes; every dim the kernel has must be given. */
+/* Describes argument `index` for given run-time sizes; every dim the kernel has must be given.
+   Values of integer scalars may be given with them: ranges that depend on others are told only
+   then. */
 KILN_API kiln_status kiln_kernel_arg_info(const kiln_kernel *kernel, size_t index,
                                           const kiln_dim *dims, size_t num_dims,
                                           kiln_arg_info *info);
-/* The spec's `bytes`: what a launch of these sizes must move at least. */
+/* The spec's `bytes`: what a launch of these sizes must move at least. KILN_E_ARGUMENT for sizes
+   that the operator does not serve. */
 KILN_API kiln_status kiln_kernel_bytes(const kiln_kernel *kernel, const kiln_dim *dims,
                                        size_t num_dims, uint64_t *out_bytes);
 

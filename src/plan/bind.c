@@ -147,30 +147,6 @@ static void solve_axis(struct binding *b, const struct kn_env *env, const struct
   }
 }
 
-struct search {
-  const char *name;
-  bool found;
-};
-
-static void look_for(void *user, const char *name, struct kn_mark mark) {
-  struct search *search = user;
-  (void)mark;
-  if (strcmp(name, search->name) == 0) search->found = true;
-}
-
-/* Whether a tensor that is present has the run-time size in its shape; else it stays 0. */
-static bool is_needed(const struct kn_plan *plan, const char *dim) {
-  struct search search = {dim, false};
-  for (size_t i = 0; i < plan->spec->num_tensors && !search.found; ++i) {
-    const struct kn_plan_tensor *tensor = &plan->tensors[i];
-    if (!tensor->present) continue;
-    for (int axis = 0; axis < tensor->rank; ++axis) {
-      kn_expr_each_name(tensor->shape[axis], look_for, &search);
-    }
-  }
-  return search.found;
-}
-
 static kiln_status solve_dims(struct binding *b) {
   const struct kn_plan *plan = b->plan;
   struct kn_scope scope = {.plan = plan, .dims = b->out->dims};
@@ -184,8 +160,10 @@ static kiln_status solve_dims(struct binding *b) {
   }
   for (size_t i = 0; i < plan->num_dims; ++i) {
     if (b->known[i]) continue;
-    b->out->dims[i] = 0;
-    if (!is_needed(plan, plan->dims[i])) continue;
+    if (plan->dim_is_absent[i]) {
+      b->out->dims[i] = 1;
+      continue;
+    }
     return kn_fail(KILN_E_ARGUMENT, "%s: no shape given tells %s", op(b), plan->dims[i]);
   }
   return KILN_OK;
@@ -377,6 +355,46 @@ static kiln_status check_tensors(const struct binding *b) {
   return check_overlap(b, bytes);
 }
 
+/* ---- requirements ---- */
+
+static bool scalar_value(void *user, size_t index, int64_t *out) {
+  const struct binding *b = user;
+  const kiln_arg *arg = b->given[b->plan->spec->num_tensors + index];
+  if (!arg) return false;
+  *out = (int64_t)arg->scalar; /* place_arguments took whole numbers only */
+  return true;
+}
+
+static kiln_status check_ranges(const struct binding *b, const struct kn_scope *scope) {
+  const struct kn_env env = kn_scope_env(scope);
+  for (size_t i = 0; i < b->plan->spec->num_scalars; ++i) {
+    const struct kn_scalar_spec *scalar = &b->plan->spec->scalars[i];
+    int64_t value = 0, low = 0, high = 0;
+    if (!scalar->range[0] || !scalar_value((void *)(uintptr_t)b, i, &value)) continue;
+    kiln_status status = kn_expr_eval_int(scalar->range[0], &env, &low);
+    if (status == KILN_OK) status = kn_expr_eval_int(scalar->range[1], &env, &high);
+    if (status != KILN_OK) return status;
+    if (value >= low && value <= high) continue;
+    return kn_fail(KILN_E_ARGUMENT,
+                   "%s: %s is %" PRId64 "; allowed are %" PRId64 " (%s) to %" PRId64 " (%s)", op(b),
+                   scalar->name, value, low, scalar->range[0]->text, high, scalar->range[1]->text);
+  }
+  return KILN_OK;
+}
+
+/* Ranges of scalars, and requirements that were left for the launch. */
+static kiln_status check_requires(const struct binding *b) {
+  const struct kn_plan *plan = b->plan;
+  const struct kn_scope scope = {
+      .plan = plan, .dims = b->out->dims, .scalar = scalar_value, .user = (void *)(uintptr_t)b};
+  kiln_status status = check_ranges(b, &scope);
+  for (size_t i = 0; i < plan->spec->num_requires && status == KILN_OK; ++i) {
+    if (!plan->rule_is_late[i]) continue;
+    status = kn_check_rule(&scope, &plan->spec->requires[i], KILN_E_ARGUMENT);
+  }
+  return status;
+}
+
 /* ---- packing and choosing ---- */
 
 static void pack_scalar(const struct kn_scalar_spec *scalar, double value, uint64_t *slot) {
@@ -397,6 +415,7 @@ static void pack(const struct binding *b) {
     const kiln_arg *arg = NULL;
     uint64_t *out = &b->out->args[i];
     *out = 0;
+    if (slot->kind == KN_SLOT_WORKSPACE) continue;
     if (slot->kind == KN_SLOT_DIM) {
       *out = (uint64_t)b->out->dims[slot->index];
       continue;
@@ -480,6 +499,7 @@ kiln_status kn_plan_bind(const struct kn_plan *plan, const kiln_arg *args, size_
   struct binding b = {.plan = plan, .out = out};
   kiln_status status = place_arguments(&b, args, num_args);
   if (status == KILN_OK) status = solve_dims(&b);
+  if (status == KILN_OK) status = check_requires(&b);
   if (status == KILN_OK) status = check_tensors(&b);
   if (status == KILN_OK) status = choose_steps(&b, num_sms);
   if (status == KILN_OK) pack(&b);

@@ -205,14 +205,13 @@ kiln_status kn_plan_params(struct kn_planner *p, const kiln_param *given, size_t
 }
 
 struct name_list {
-  const struct kn_plan *plan;
+  const struct kn_scope *scope;
   struct kn_text text;
 };
 
 static void append_value(void *user, const char *name, struct kn_mark mark) {
   struct name_list *list = user;
-  struct kn_scope scope = {.plan = list->plan};
-  struct kn_env env = kn_scope_env(&scope);
+  struct kn_env env = kn_scope_env(list->scope);
   struct kn_value value;
   struct kn_arena scratch = {0};
   (void)mark;
@@ -227,23 +226,44 @@ static void append_value(void *user, const char *name, struct kn_mark mark) {
   kn_arena_release(&scratch);
 }
 
-kiln_status kn_plan_check_requires(const struct kn_plan *plan) {
-  struct kn_scope scope = {.plan = plan};
-  struct kn_env env = kn_scope_env(&scope);
+kiln_status kn_check_rule(const struct kn_scope *scope, const struct kn_require_spec *rule,
+                          kiln_status broken) {
+  struct kn_env env = kn_scope_env(scope);
+  bool holds = false;
+  kiln_status status = kn_expr_eval_bool(rule->rule, &env, &holds);
+  if (status != KILN_OK || holds) return status;
+  struct name_list values = {.scope = scope};
+  kn_expr_each_name(rule->rule, append_value, &values);
+  status = kn_fail(broken, "%s: %s; required is %s%s%s", scope->plan->spec->name,
+                   values.text.data ? values.text.data : "a rule fails",
+                   rule->rule->text ? rule->rule->text : "a rule of the spec",
+                   rule->why ? ": " : "", rule->why ? rule->why : "");
+  kn_text_release(&values.text);
+  return status;
+}
+
+struct late_search {
+  const struct kn_spec *spec;
+  bool found;
+};
+
+/* A name that is neither a param nor a dtype is a run-time size or a scalar. */
+static void find_late(void *user, const char *name, struct kn_mark mark) {
+  struct late_search *search = user;
+  (void)mark;
+  if (!kn_spec_param(search->spec, name) && !kn_dtype_parse(name)) search->found = true;
+}
+
+kiln_status kn_plan_check_requires(struct kn_plan *plan) {
+  const struct kn_scope scope = {.plan = plan};
   for (size_t i = 0; i < plan->spec->num_requires; ++i) {
     const struct kn_require_spec *rule = &plan->spec->requires[i];
-    bool holds = false;
-    kiln_status status = kn_expr_eval_bool(rule->rule, &env, &holds);
+    struct late_search search = {plan->spec, false};
+    kn_expr_each_name(rule->rule, find_late, &search);
+    plan->rule_is_late[i] = search.found;
+    if (search.found) continue;
+    kiln_status status = kn_check_rule(&scope, rule, KILN_E_UNSUPPORTED);
     if (status != KILN_OK) return status;
-    if (holds) continue;
-    struct name_list values = {.plan = plan};
-    kn_expr_each_name(rule->rule, append_value, &values);
-    status = kn_fail(KILN_E_UNSUPPORTED, "%s: %s; required is %s%s%s", plan->spec->name,
-                     values.text.data ? values.text.data : "a rule fails",
-                     rule->rule->text ? rule->rule->text : "a rule of the spec",
-                     rule->why ? ": " : "", rule->why ? rule->why : "");
-    kn_text_release(&values.text);
-    return status;
   }
   return KILN_OK;
 }

@@ -31,6 +31,11 @@ static bool scope_value(void *user, const char *name, struct kn_value *out) {
     *out = (struct kn_value){.type = KN_VALUE_INT, .number = scope->dims[i]};
     return true;
   }
+  for (size_t i = 0; scope->scalar && i < plan->spec->num_scalars; ++i) {
+    if (strcmp(plan->spec->scalars[i].name, name) != 0) continue;
+    *out = (struct kn_value){.type = KN_VALUE_INT};
+    return scope->scalar(scope->user, i, &out->number);
+  }
   if (scope->num_sms && strcmp(name, "num_sms") == 0) {
     *out = (struct kn_value){.type = KN_VALUE_INT, .number = scope->num_sms};
     return true;
@@ -64,8 +69,24 @@ static bool scope_size(void *user, const char *name, double *out_bytes) {
   return false;
 }
 
+static bool scope_present(void *user, const char *name, bool *out) {
+  const struct kn_scope *scope = user;
+  const struct kn_plan *plan = scope->plan;
+  for (size_t i = 0; i < plan->spec->num_tensors; ++i) {
+    if (strcmp(plan->spec->tensors[i].name, name) != 0) continue;
+    *out = plan->tensors[i].present;
+    return true;
+  }
+  for (size_t i = 0; i < plan->spec->num_scalars; ++i) {
+    if (strcmp(plan->spec->scalars[i].name, name) != 0) continue;
+    *out = plan->scalars[i].present;
+    return true;
+  }
+  return false;
+}
+
 struct kn_env kn_scope_env(const struct kn_scope *scope) {
-  return (struct kn_env){scope_value, scope_size, (void *)(uintptr_t)scope};
+  return (struct kn_env){scope_value, scope_size, (void *)(uintptr_t)scope, scope_present};
 }
 
 kiln_status kn_make_expr(struct kn_plan *plan, const char *text, const struct kn_expr **out) {
@@ -292,6 +313,14 @@ static void add_dim(void *user, const char *name, struct kn_mark mark) {
   list->names[list->count++] = name;
 }
 
+static void find_present(void *user, const char *name, struct kn_mark mark) {
+  struct kn_plan *plan = user;
+  (void)mark;
+  for (size_t i = 0; i < plan->num_dims; ++i) {
+    if (strcmp(plan->dims[i], name) == 0) plan->dim_is_absent[i] = false;
+  }
+}
+
 static kiln_status plan_dims(struct kn_plan *plan) {
   struct dim_list list = {.plan = plan};
   list.names = kn_arena_alloc(&plan->arena, KN_MAX_DIMS, sizeof *list.names);
@@ -307,12 +336,19 @@ static kiln_status plan_dims(struct kn_plan *plan) {
   }
   plan->dims = list.names;
   plan->num_dims = list.count;
+  for (size_t i = 0; i < plan->num_dims; ++i) plan->dim_is_absent[i] = true;
+  for (size_t i = 0; i < plan->spec->num_tensors; ++i) {
+    const struct kn_plan_tensor *tensor = &plan->tensors[i];
+    for (int axis = 0; axis < tensor->rank && tensor->present; ++axis) {
+      kn_expr_each_name(tensor->shape[axis], find_present, plan);
+    }
+  }
   return KILN_OK;
 }
 
 static kiln_status plan_slots(struct kn_plan *plan) {
   struct kn_plan_slot *slots = kn_arena_alloc(&plan->arena, KN_MAX_ARGS, sizeof *slots);
-  size_t count = 0, most = plan->num_dims + plan->spec->num_scalars;
+  size_t count = 0, most = plan->num_dims + plan->spec->num_scalars + 1;
   if (!slots) return kn_plan_no_memory(plan);
   for (size_t i = 0; i < plan->spec->num_tensors; ++i) most += 1 + (size_t)plan->tensors[i].rank;
   if (most > KN_MAX_ARGS) {
@@ -341,6 +377,9 @@ static kiln_status plan_slots(struct kn_plan *plan) {
     const struct kn_scalar_spec *scalar = &plan->spec->scalars[i];
     slots[count++] = (struct kn_plan_slot){KN_SLOT_SCALAR, scalar->name,
                                            kiln_dtype_name(scalar->type), (int)i, 0};
+  }
+  if (plan->workspace) {
+    slots[count++] = (struct kn_plan_slot){KN_SLOT_WORKSPACE, "workspace", "u8*", 0, 0};
   }
   for (size_t i = 0; i < count; ++i) {
     if (!slots[i].field || !slots[i].c_type) return kn_plan_no_memory(plan);

@@ -33,8 +33,15 @@ struct kn_plan_tensor {
 };
 
 /* One 8-byte slot of `struct kiln_args`. Slots: first each run-time size, then for each tensor its
-   pointer and its free strides, then each scalar. An absent tensor or scalar keeps its slots, 0. */
-enum kn_slot_kind { KN_SLOT_DIM, KN_SLOT_TENSOR, KN_SLOT_STRIDE, KN_SLOT_SCALAR };
+   pointer and its free strides, then each scalar, last the workspace of operators that have one,
+   which a launch fills in. An absent tensor or scalar keeps its slots, 0. */
+enum kn_slot_kind {
+  KN_SLOT_DIM,
+  KN_SLOT_TENSOR,
+  KN_SLOT_STRIDE,
+  KN_SLOT_SCALAR,
+  KN_SLOT_WORKSPACE
+};
 struct kn_plan_slot {
   enum kn_slot_kind kind;
   const char *field;  /* num_tokens; x; x_stride0, out_sf_ld (column-major sf); sf_clamp_min */
@@ -94,8 +101,10 @@ struct kn_plan {
   struct kn_value *params; /* one per spec param */
   const char *const *dims; /* run-time sizes, in order of first mention */
   size_t num_dims;
-  struct kn_plan_tensor *tensors; /* one per spec tensor */
-  struct kn_plan_scalar *scalars; /* one per spec scalar */
+  bool dim_is_absent[KN_MAX_DIMS];        /* only absent tensors have it: it is 1 */
+  bool rule_is_late[KN_SPEC_MAX_ENTRIES]; /* of each requirement: it is checked at launch */
+  struct kn_plan_tensor *tensors;         /* one per spec tensor */
+  struct kn_plan_scalar *scalars;         /* one per spec scalar */
   const struct kn_plan_slot *slots;
   size_t num_slots;
   const struct kn_plan_constant *constants;
@@ -143,7 +152,8 @@ struct kn_bound {
 kiln_status kn_plan_bind(const struct kn_plan *plan, const kiln_arg *args, size_t num_args,
                          int num_sms, struct kn_bound *out);
 
-/* Describes argument `index` (tensors in spec order, then scalars) for given run-time sizes. */
+/* Describes argument `index` (tensors in spec order, then scalars) for given run-time sizes; `dims`
+   may give values of integer scalars too, on which ranges depend. */
 kiln_status kn_plan_arg_info(const struct kn_plan *plan, size_t index, const kiln_dim *dims,
                              size_t num_dims, kiln_arg_info *info);
 kiln_status kn_plan_bytes(const struct kn_plan *plan, const kiln_dim *dims, size_t num_dims,

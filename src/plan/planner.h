@@ -49,12 +49,19 @@ struct kn_scope {
   const struct kn_plan *plan;
   const int64_t *dims;
   int64_t num_sms; /* 0: num_sms is no name here */
+  /* The value of an integer scalar, false if it is not known; NULL: scalars are no names here. */
+  bool (*scalar)(void *user, size_t index, int64_t *out);
+  void *user;
 };
 struct kn_env kn_scope_env(const struct kn_scope *scope);
 
 /* params.c */
 kiln_status kn_plan_params(struct kn_planner *p, const kiln_param *given, size_t num_given);
-kiln_status kn_plan_check_requires(const struct kn_plan *plan);
+/* Checks the requirements that name params only; notes which are left for launches. */
+kiln_status kn_plan_check_requires(struct kn_plan *plan);
+/* One requirement; `broken`, with the values of its names, where it does not hold. */
+kiln_status kn_check_rule(const struct kn_scope *scope, const struct kn_require_spec *rule,
+                          kiln_status broken);
 /* How a param's value is written in a request; in `arena`. */
 const char *kn_param_text(struct kn_arena *arena, const struct kn_value *value);
 

@@ -59,7 +59,7 @@ static bool no_value(void *user, const char *name, struct kn_value *out) {
 
 static kiln_status solve_tensor(struct solver *s, const struct kn_tensor_spec *spec,
                                 const kiln_tensor *tensor) {
-  struct kn_env env = {no_value, NULL, NULL};
+  struct kn_env env = {.value = no_value};
   kiln_status status = KILN_OK;
   if (spec->dtype && spec->dtype->op == KN_EXPR_NAME && kn_spec_param(s->spec, spec->dtype->name)) {
     if (!kiln_dtype_bits(tensor->dtype)) {

@@ -10,10 +10,12 @@
 
 /* What an expression may name besides params and dtypes. */
 enum {
-  WITH_DIMS = 1,  /* run-time sizes */
-  WITH_SMS = 2,   /* num_sms */
-  WITH_SIZES = 4, /* size() of a tensor */
-  WITH_ARGS = 8   /* tensors and scalars, as a whole value */
+  WITH_DIMS = 1,     /* run-time sizes */
+  WITH_SMS = 2,      /* num_sms */
+  WITH_SIZES = 4,    /* size() of a tensor */
+  WITH_ARGS = 8,     /* tensors and scalars, as a whole value */
+  WITH_SCALARS = 16, /* values of integer scalars */
+  WITH_PRESENT = 32  /* present() */
 };
 
 /* An argument of a launch: fits nothing but a stage's value. */
@@ -81,7 +83,7 @@ static kiln_status unknown_name(const struct checker *c, const struct kn_expr *e
   if (expr->op == KN_EXPR_SIZE || (place->scope & WITH_ARGS)) {
     for (size_t i = 0; i < spec->num_tensors; i++) known[count++] = spec->tensors[i].name;
   }
-  for (size_t i = 0; i < spec->num_scalars && (place->scope & WITH_ARGS); i++) {
+  for (size_t i = 0; i < spec->num_scalars && (place->scope & (WITH_ARGS | WITH_SCALARS)); i++) {
     known[count++] = spec->scalars[i].name;
   }
   known[count] = "dtypes";
@@ -110,9 +112,13 @@ static kiln_status infer_name(const struct checker *c, const struct kn_expr *exp
   const bool is_sms = strcmp(expr->name, "num_sms") == 0;
   const bool is_argument =
       kn_spec_tensor(c->spec, expr->name) || kn_spec_scalar(c->spec, expr->name);
+  const struct kn_scalar_spec *scalar = kn_spec_scalar(c->spec, expr->name);
   const struct kn_value *word;
 
   *out = KN_VALUE_INT;
+  if (scalar && scalar->type != KILN_F32 && !scalar->optional && (place->scope & WITH_SCALARS)) {
+    return KILN_OK;
+  }
   if (param) {
     *out = (int)param->type;
     return KILN_OK;
@@ -151,6 +157,19 @@ static kiln_status infer_size(const struct checker *c, const struct kn_expr *exp
   return place->scope & WITH_SIZES ? KILN_OK : not_here(expr, place, "a tensor");
 }
 
+static kiln_status infer_present(const struct checker *c, const struct kn_expr *expr,
+                                 const struct place *place, int *out) {
+  const struct kn_tensor_spec *tensor = kn_spec_tensor(c->spec, expr->name);
+  const struct kn_scalar_spec *scalar = kn_spec_scalar(c->spec, expr->name);
+  *out = KN_VALUE_BOOL;
+  if (!(place->scope & WITH_PRESENT)) {
+    return kn_fail_mark(expr->mark, "%s may not depend on present()", place->what);
+  }
+  if ((tensor && tensor->optional) || (scalar && scalar->optional)) return KILN_OK;
+  return kn_fail_mark(expr->mark, "present() of '%s'; allowed are optional tensors and scalars",
+                      expr->name);
+}
+
 static kiln_status infer(const struct checker *c, const struct kn_expr *expr,
                          const struct place *place, int *out);
 
@@ -187,6 +206,8 @@ static kiln_status infer(const struct checker *c, const struct kn_expr *expr,
       return infer_name(c, expr, place, out);
     case KN_EXPR_SIZE:
       return infer_size(c, expr, place, out);
+    case KN_EXPR_PRESENT:
+      return infer_present(c, expr, place, out);
     case KN_EXPR_EQ:
     case KN_EXPR_NE:
       *out = KN_VALUE_BOOL;
@@ -340,8 +361,12 @@ static kiln_status check_sf(const struct checker *c, const struct kn_tensor_spec
   return status == KILN_OK ? check_expr(c, tensor->block[1], "block", 0, KN_VALUE_INT) : status;
 }
 
+/* Where run-time sizes and scalars may stand: what a launch checks. */
+enum { AT_LAUNCH = WITH_DIMS | WITH_SCALARS };
+
 static kiln_status check_tensor(const struct checker *c, const struct kn_tensor_spec *tensor) {
-  kiln_status status;
+  kiln_status status = check_expr(c, tensor->range, "range", AT_LAUNCH, KN_VALUE_INT);
+  if (status != KILN_OK) return status;
   if (tensor->sf_of) return check_sf(c, tensor);
   if (tensor->block[0]) {
     return kn_fail_mark(tensor->mark, "tensor '%s' has block, which goes with sf_of", tensor->name);
@@ -358,6 +383,22 @@ static kiln_status check_tensor(const struct checker *c, const struct kn_tensor_
     }
   }
   return status;
+}
+
+/* A range may name the scalars that stand before it. */
+static kiln_status check_scalars(const struct checker *c) {
+  for (size_t i = 0; i < c->spec->num_scalars; i++) {
+    const struct kn_scalar_spec *scalar = &c->spec->scalars[i];
+    for (int end = 0; end < 2 && scalar->range[0]; end++) {
+      const kiln_status status =
+          check_expr(c, scalar->range[end], "range", AT_LAUNCH, KN_VALUE_INT);
+      if (status != KILN_OK) return status;
+    }
+    if (scalar->range[0] && scalar->type == KILN_F32) {
+      return kn_fail_mark(scalar->mark, "range is for scalars of type i32 and i64");
+    }
+  }
+  return KILN_OK;
 }
 
 /* Whether a size can be read off: `name`, or something linear in it. */
@@ -635,8 +676,10 @@ kiln_status kn_spec_check(struct kn_spec *spec) {
   if (status == KILN_OK) status = find_dims(&c);
   if (status == KILN_OK) status = check_tensors(&c);
   for (size_t i = 0; i < spec->num_requires && status == KILN_OK; i++) {
-    status = check_expr(&c, spec->requires[i].rule, "a requirement", 0, KN_VALUE_BOOL);
+    status = check_expr(&c, spec->requires[i].rule, "a requirement", AT_LAUNCH | WITH_PRESENT,
+                        KN_VALUE_BOOL);
   }
+  if (status == KILN_OK) status = check_scalars(&c);
   if (status == KILN_OK) status = check_stages(&c);
   if (status == KILN_OK) status = check_steps(&c);
   if (status == KILN_OK) {

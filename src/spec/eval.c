@@ -240,6 +240,13 @@ static kiln_status eval(const struct evaluation *e, const struct kn_expr *expr,
       return value_of(e->env, expr->name, out) ? KILN_OK : unknown(e, expr);
     case KN_EXPR_SIZE:
       return eval_size(e, expr, out);
+    case KN_EXPR_PRESENT:
+      out->type = KN_VALUE_BOOL;
+      if (!e->env || !e->env->present || !e->env->present(e->env->user, expr->name, &equal)) {
+        return unknown(e, expr);
+      }
+      out->number = equal;
+      return KILN_OK;
     case KN_EXPR_EQ:
     case KN_EXPR_NE:
       status = eval_equal(e, expr, &equal);
@@ -426,7 +433,7 @@ void kn_expr_each_name(const struct kn_expr *expr,
                        void (*visit)(void *user, const char *name, struct kn_mark mark),
                        void *user) {
   const bool is_dtype = expr->op == KN_EXPR_SIZE && kn_dtype_parse(expr->name) != KILN_DTYPE_NONE;
-  if (expr->name && !is_dtype) visit(user, expr->name, expr->mark);
+  if (expr->name && !is_dtype && expr->op != KN_EXPR_PRESENT) visit(user, expr->name, expr->mark);
   if (expr->left) kn_expr_each_name(expr->left, visit, user);
   if (expr->right) kn_expr_each_name(expr->right, visit, user);
 }

@@ -34,7 +34,7 @@ static const struct {
   enum kn_expr_op op;
 } functions[] = {
     {"ceil_div", KN_EXPR_CEIL_DIV}, {"align", KN_EXPR_ALIGN}, {"min", KN_EXPR_MIN},
-    {"max", KN_EXPR_MAX},           {"size", KN_EXPR_SIZE},
+    {"max", KN_EXPR_MAX},           {"size", KN_EXPR_SIZE},   {"present", KN_EXPR_PRESENT},
 };
 enum { NUM_FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -252,8 +252,8 @@ static kiln_status unknown_function(const struct token *t) {
   for (size_t i = 0; i < NUM_FUNCTIONS; i++) names[i] = functions[i].name;
   near = kn_did_you_mean(name, names, NUM_FUNCTIONS);
   return kn_fail_at(KILN_E_SPEC, t->mark.file, t->mark.line, t->mark.column,
-                    "there is no function '%s'%s%s%s; functions are ceil_div, align, min, max and "
-                    "size",
+                    "there is no function '%s'%s%s%s; functions are ceil_div, align, min, max, "
+                    "size and present",
                     name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
@@ -269,12 +269,15 @@ static kiln_status parse_call(struct parser *p, const struct token *function, st
 
   status = next_token(p);
   if (status != KILN_OK) return status;
-  if (functions[i].op == KN_EXPR_SIZE) {
+  if (functions[i].op == KN_EXPR_SIZE || functions[i].op == KN_EXPR_PRESENT) {
+    const bool is_size = functions[i].op == KN_EXPR_SIZE;
     name = p->token;
-    if (name.kind != TOKEN_NAME) return expected(&name, "a dtype or a tensor");
+    if (name.kind != TOKEN_NAME) {
+      return expected(&name, is_size ? "a dtype or a tensor" : "a tensor or scalar");
+    }
     status = next_token(p);
     if (status == KILN_OK) status = take_symbol(p, ")");
-    if (status == KILN_OK) status = make_named(p, KN_EXPR_SIZE, name.mark, &name, out);
+    if (status == KILN_OK) status = make_named(p, functions[i].op, name.mark, &name, out);
     return status;
   }
   status = parse_binary(p, BIND_IMPLIES, &left);

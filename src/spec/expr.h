@@ -7,7 +7,8 @@
  *   a == b  a != b  a < b  a <= b  a > b  a >= b    give a bool; == and != also compare dtypes,
  * words not p   p and q   p or q   p -> q               (-> binds loosest, then or, and, not)
  *   size(x)                                      bytes of an element of dtype param x, or of tensor
- * x names, integers, true, false, dtype names
+ * x present(x)                                 whether optional tensor or scalar x is there
+ * names, integers, true, false, dtype names
  */
 #ifndef KILN_SPEC_EXPR_H
 #define KILN_SPEC_EXPR_H
@@ -37,6 +38,7 @@ enum kn_expr_op {
   KN_EXPR_CONSTANT,
   KN_EXPR_NAME,
   KN_EXPR_SIZE,
+  KN_EXPR_PRESENT,
   KN_EXPR_NEGATE,
   KN_EXPR_NOT,
   KN_EXPR_ADD,
@@ -62,17 +64,18 @@ enum kn_expr_op {
 struct kn_expr {
   enum kn_expr_op op;
   struct kn_value constant; /* KN_EXPR_CONSTANT */
-  const char *name;         /* KN_EXPR_NAME, KN_EXPR_SIZE */
+  const char *name;         /* KN_EXPR_NAME, KN_EXPR_SIZE, KN_EXPR_PRESENT */
   const struct kn_expr *left, *right;
   struct kn_mark mark;
   const char *text; /* the root only: source text, for messages */
 };
 
-/* What names stand for. Both return false for an unknown name. `size` may be NULL. */
+/* What names stand for. All return false for an unknown name. `size` and `present` may be NULL. */
 struct kn_env {
   bool (*value)(void *user, const char *name, struct kn_value *out);
   bool (*size)(void *user, const char *name, double *out_bytes);
   void *user;
+  bool (*present)(void *user, const char *name, bool *out);
 };
 
 /* Parses `text`; nodes live in `arena`. `mark` is where the text begins. KILN_E_SPEC, with the
@@ -96,7 +99,7 @@ bool kn_expr_linear(const struct kn_expr *expr, const struct kn_env *env,
                     bool (*is_unknown)(void *user, const char *name), void *user,
                     const char **out_name, int64_t *out_scale, int64_t *out_offset);
 
-/* Calls `visit` for every name in expr (those of size() included). */
+/* Calls `visit` for every name in expr (those of size() included, those of present() not). */
 void kn_expr_each_name(const struct kn_expr *expr,
                        void (*visit)(void *user, const char *name, struct kn_mark mark),
                        void *user);

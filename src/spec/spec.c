@@ -92,6 +92,39 @@ static kiln_status read_one_of(const struct kn_reader *reader, const struct kn_f
   return KILN_OK;
 }
 
+static kiln_status read_ints(const struct kn_reader *reader, const struct kn_node *node,
+                             const struct kn_range *range, const int64_t **out, size_t *out_count) {
+  int64_t *values;
+  size_t count = 0;
+  kiln_status status = kn_check_sequence(node, node->key, 1, KN_SPEC_MAX_ENTRIES);
+  if (status != KILN_OK) return status;
+
+  values = kn_arena_alloc(reader->arena, node->count, sizeof *values);
+  if (!values) return kn_fail_memory();
+  for (const struct kn_node *child = node->first; child; child = child->next, count++) {
+    status = kn_scalar_int(reader, child, node->key, range, &values[count]);
+    if (status != KILN_OK) return status;
+    for (size_t i = 0; i < count; i++) {
+      if (values[i] != values[count]) continue;
+      return kn_fail_mark(child->mark, "%s has %lld twice", node->key, (long long)values[i]);
+    }
+  }
+  *out = values;
+  *out_count = count;
+  return KILN_OK;
+}
+
+static kiln_status read_sweep(const struct kn_reader *reader, const struct kn_field *field,
+                              const struct kn_node *node, void *object) {
+  struct kn_param_spec *param = object;
+  const struct kn_range range = {param->has_min ? param->min : INT64_MIN,
+                                 param->has_max ? param->max : INT64_MAX};
+  if (param->type != KN_VALUE_INT || param->num_one_of) {
+    return kn_fail_mark(node->mark, "%s is for params of type int without one_of", field->key);
+  }
+  return read_ints(reader, node, &range, &param->sweep, &param->num_sweep);
+}
+
 static kiln_status read_default(const struct kn_reader *reader, const struct kn_field *field,
                                 const struct kn_node *node, void *object) {
   struct kn_param_spec *param = object;
@@ -141,6 +174,7 @@ static const struct kn_field param_fields[] = {
     {"multiple_of", read_bound, false, PARAM(multiple_of), 0, &positive},
     {"one_of", read_one_of, false, 0, 0, NULL},
     {"default", read_default, false, 0, 0, NULL},
+    {"sweep", read_sweep, false, 0, 0, NULL},
     {0}};
 static const struct kn_schema param_schema = {"param", param_fields, sizeof(struct kn_param_spec),
                                               PARAM(name), PARAM(mark)};
@@ -178,10 +212,14 @@ static kiln_status read_require(const struct kn_reader *reader, const struct kn_
 static const struct kn_word scalar_types[] = {
     {"f32", KILN_F32}, {"i32", KILN_I32}, {"i64", KILN_I64}, {0}};
 
+static kiln_status read_scalar_range(const struct kn_reader *reader, const struct kn_field *field,
+                                     const struct kn_node *node, void *object);
+
 #define SCALAR(member) offsetof(struct kn_scalar_spec, member)
 static const struct kn_field scalar_fields[] = {
     {"type", kn_read_word, true, SCALAR(type), 0, scalar_types},
     {"optional", kn_read_bool, false, SCALAR(optional), 0, NULL},
+    {"range", read_scalar_range, false, 0, 0, NULL},
     {0}};
 static const struct kn_schema scalar_schema = {
     "scalar", scalar_fields, sizeof(struct kn_scalar_spec), SCALAR(name), SCALAR(mark)};
@@ -195,6 +233,12 @@ static kiln_status read_exprs(const struct kn_reader *reader, const struct kn_no
     status = kn_scalar_expr(reader, child, what, out++);
   }
   return status;
+}
+
+static kiln_status read_scalar_range(const struct kn_reader *reader, const struct kn_field *field,
+                                     const struct kn_node *node, void *object) {
+  struct kn_scalar_spec *scalar = object;
+  return read_exprs(reader, node, field->key, 2, 2, scalar->range);
 }
 
 static kiln_status read_shape(const struct kn_reader *reader, const struct kn_field *field,
@@ -243,6 +287,7 @@ static const struct kn_field tensor_fields[] = {
     {"list", kn_read_bool, false, TENSOR(list), 0, NULL},
     {"sf_of", kn_read_name, false, TENSOR(sf_of), 0, NULL},
     {"block", read_block, false, 0, 0, NULL},
+    {"range", kn_read_expr, false, TENSOR(range), 0, NULL},
     {0}};
 static const struct kn_schema tensor_schema = {
     "tensor", tensor_fields, sizeof(struct kn_tensor_spec), TENSOR(name), TENSOR(mark)};
@@ -440,28 +485,6 @@ static kiln_status find_tile(const struct kn_reader *reader, struct kn_mark mark
                       kn_suggest(reader->arena, name, names, spec->num_tile));
 }
 
-static kiln_status read_candidates(const struct kn_reader *reader, const struct kn_node *node,
-                                   struct kn_tile_spec *tile) {
-  int64_t *candidates;
-  size_t count = 0;
-  kiln_status status = kn_check_sequence(node, node->key, 1, KN_SPEC_MAX_ENTRIES);
-  if (status != KILN_OK) return status;
-
-  candidates = kn_arena_alloc(reader->arena, node->count, sizeof *candidates);
-  if (!candidates) return kn_fail_memory();
-  for (const struct kn_node *child = node->first; child; child = child->next, count++) {
-    status = kn_scalar_int(reader, child, node->key, &tile_range, &candidates[count]);
-    if (status != KILN_OK) return status;
-    for (size_t i = 0; i < count; i++) {
-      if (candidates[i] != candidates[count]) continue;
-      return kn_fail_mark(child->mark, "%s has %lld twice", node->key, (long long)candidates[i]);
-    }
-  }
-  tile->candidates = candidates;
-  tile->num_candidates = count;
-  return KILN_OK;
-}
-
 static kiln_status read_tune(const struct kn_reader *reader, const struct kn_field *field,
                              const struct kn_node *node, void *object) {
   struct kn_spec *spec = object;
@@ -476,7 +499,10 @@ static kiln_status read_tune(const struct kn_reader *reader, const struct kn_fie
   for (const struct kn_node *child = node->first; child; child = child->next) {
     size_t index = 0;
     status = find_tile(reader, child->key_mark, child->key, &index);
-    if (status == KILN_OK) status = read_candidates(reader, child, &tile[index]);
+    if (status == KILN_OK) {
+      status = read_ints(reader, child, &tile_range, &tile[index].candidates,
+                         &tile[index].num_candidates);
+    }
     if (status != KILN_OK) return status;
   }
   spec->tile = tile;

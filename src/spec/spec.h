@@ -5,11 +5,14 @@
  *   kiln: 1                            format version, may be left out (1)
  *   operator: NAME
  *   about: one line                    optional
- *   params:   {NAME: {type: int|bool|dtype|word, min:, max:, multiple_of:, one_of: [..], default:}}
- *   require:  [expr, ..]               or {rule: expr, why: text}
- *   scalars:  {NAME: {type: f32|i32|i64, optional: bool}}
+ *   params:   {NAME: {type: int|bool|dtype|word, min:, max:, multiple_of:, one_of: [..], default:,
+ *                     sweep: [int, ..]}}   sweep: what `kiln run --all` tries of an int
+ *   require:  [expr, ..]               or {rule: expr, why: text}; one that names run-time sizes or
+ *                                      scalars is checked at launch
+ *   scalars:  {NAME: {type: f32|i32|i64, optional: bool, range: [expr, expr]}}   both included
  *   tensors:  {NAME: {role: in|out|inout, dtype:, shape: [expr, ..], strides: [any|1|expr, ..],
- *                     optional: bool, list: bool, sf_of: TENSOR, block: [expr, expr]}}
+ *                     optional: bool, list: bool, sf_of: TENSOR, block: [expr, expr],
+ *                     range: expr}}        range: elements are indices below it, or negative: none
  *   chain:    [stage | {stage: value} | {stage: {key: value, ..}}, ..]      or
  *   template: NAME.cu and launch: [{step:, threads:, grid:, shared:,
  *                  variants: [{function:, align: {TENSOR: bytes}, when: expr}]}]
@@ -50,6 +53,8 @@ struct kn_param_spec {
   const struct kn_expr *const *one_of; /* constants and names of int params; words as constants */
   size_t num_one_of;
   struct kn_value default_value;
+  const int64_t *sweep;
+  size_t num_sweep;
 };
 
 struct kn_require_spec {
@@ -62,6 +67,7 @@ struct kn_scalar_spec {
   struct kn_mark mark;
   kiln_dtype type; /* KILN_F32, KILN_I32 or KILN_I64 */
   bool optional;
+  const struct kn_expr *range[2]; /* of an integer: least and largest; or NULL */
 };
 
 struct kn_tensor_spec {
@@ -77,6 +83,7 @@ struct kn_tensor_spec {
   const struct kn_expr *strides[KILN_MAX_RANK]; /* NULL: any, or (without `strides:`) contiguous */
   const char *sf_of; /* the tensor it scales: dtype, shape, strides follow from flags */
   const struct kn_expr *block[2]; /* rows, columns that share one scale */
+  const struct kn_expr *range;    /* of indices; or NULL */
 };
 
 /* An argument of a stage: `key: expr` or `key: [expr, ..]`. `- load: x` has key "". */
@@ -166,8 +173,10 @@ struct kn_spec {
 /* Parses one spec. `file` is used in messages and copied. On success the caller releases `*out`
    with kn_spec_free. KILN_E_SPEC with file, line and column. Names and types in expressions are
    checked. Params, words and dtypes may stand in all of them; run-time sizes, which are the other
-   names in shapes, in shapes, strides, grid, when, workspace and bytes; num_sms in grid, when and
-   workspace; size() of a tensor in workspace and bytes; tensors and scalars in stages. */
+   names in shapes, in shapes, strides, requirements, ranges, grid, when, workspace and bytes;
+   integer scalars that are not optional in requirements and ranges; present() of an optional tensor
+   or scalar in requirements; num_sms in grid, when and workspace; size() of a tensor in workspace
+   and bytes; tensors and scalars in stages. */
 kiln_status kn_spec_parse(const char *file, const char *text, size_t length, struct kn_spec **out);
 void kn_spec_free(struct kn_spec *spec);
 
@@ -182,9 +191,10 @@ kiln_status kn_spec_parse_value(const struct kn_spec *spec, const struct kn_para
 
 /* The spec as JSON, as kiln_operator_text gives it (KILN_TEXT_SPEC). NULL when out of memory.
    Keys: operator, about, file, template (NULL for chains), params [{name, type, min, max,
-   multiple_of, one_of, default}], scalars [{name, type, optional}], tensors [{name, role, dtype,
-   shape, strides, optional, list, sf_of, block}], require [text], chain [text], tile {name: value},
-   tune {name: [values]}, bytes, workspace, examples [{name: value}]. Expressions as text. */
+   multiple_of, one_of, default, sweep}], scalars [{name, type, optional, range}], tensors [{name,
+   role, dtype, shape, strides, optional, list, sf_of, block, range}], require [text], chain [text],
+   tile {name: value}, tune {name: [values]}, bytes, workspace, examples [{name: value}].
+   Expressions as text. */
 char *kn_spec_json(const struct kn_spec *spec);
 
 #endif

@@ -86,6 +86,15 @@ static void append_params(struct kn_text *t, const struct kn_spec *spec) {
       kn_text_append(t, "]");
     }
     if (param->has_default) value_member(t, "default", &param->default_value);
+    if (param->num_sweep > 0) {
+      key(t, "sweep");
+      kn_text_append(t, "[");
+      for (size_t k = 0; k < param->num_sweep; k++) {
+        comma(t, k);
+        kn_text_printf(t, "%lld", (long long)param->sweep[k]);
+      }
+      kn_text_append(t, "]");
+    }
     kn_text_append(t, "}");
   }
   kn_text_append(t, "]");
@@ -101,6 +110,14 @@ static void append_scalars(struct kn_text *t, const struct kn_spec *spec) {
     string_member(t, "name", scalar->name);
     string_member(t, "type", dtype_name(scalar->type));
     bool_member(t, "optional", scalar->optional);
+    if (scalar->range[0]) {
+      key(t, "range");
+      kn_text_append(t, "[");
+      kn_text_json_string(t, scalar->range[0]->text);
+      comma(t, 1);
+      kn_text_json_string(t, scalar->range[1]->text);
+      kn_text_append(t, "]");
+    }
     kn_text_append(t, "}");
   }
   kn_text_append(t, "]");
@@ -150,6 +167,7 @@ static void append_tensors(struct kn_text *t, const struct kn_spec *spec) {
     }
     bool_member(t, "optional", tensor->optional);
     bool_member(t, "list", tensor->list);
+    if (tensor->range) string_member(t, "range", tensor->range->text);
     kn_text_append(t, "}");
   }
   kn_text_append(t, "]");

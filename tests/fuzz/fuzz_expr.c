@@ -30,6 +30,12 @@ static bool size_of(void *user, const char *name, double *out_bytes) {
   return name[0] != 'z';
 }
 
+static bool present(void *user, const char *name, bool *out) {
+  (void)user;
+  *out = name[0] == 'b';
+  return name[0] != 'z';
+}
+
 static bool is_unknown(void *user, const char *name) {
   (void)user;
   return name[0] == 'a';
@@ -52,13 +58,13 @@ static bool value_at(void *user, const char *name, struct kn_value *out) {
 
 /* A linear form must agree with evaluation wherever neither overflows. */
 static void check_linear(const struct kn_expr *expr) {
-  const struct kn_env env = {value_of, size_of, NULL};
+  const struct kn_env env = {value_of, size_of, NULL, present};
   const char *name = NULL;
   int64_t scale = 0, offset = 0;
   if (!kn_expr_linear(expr, &env, is_unknown, NULL, &name, &scale, &offset)) return;
   require(name != NULL && scale > 0);
   for (int64_t at = 0; at < 3; at++) {
-    const struct kn_env env_at = {value_at, size_of, &at};
+    const struct kn_env env_at = {value_at, size_of, &at, present};
     int64_t value = 0;
     const bool is_small = scale < INT32_MAX && offset < INT32_MAX && offset > INT32_MIN;
     if (is_small && kn_expr_eval_int(expr, &env_at, &value) == KILN_OK) {
@@ -68,7 +74,7 @@ static void check_linear(const struct kn_expr *expr) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const struct kn_env env = {value_of, size_of, NULL};
+  const struct kn_env env = {value_of, size_of, NULL, present};
   const struct kn_mark mark = {"fuzz.yaml", 1, 1};
   struct kn_arena arena = {0};
   const struct kn_expr *expr = NULL;

@@ -33,6 +33,11 @@ static bool size_of(void *user, const char *name, double *out_bytes) {
   return kn_spec_tensor(user, name) != NULL;
 }
 
+static bool present(void *user, const char *name, bool *out) {
+  *out = kn_spec_tensor(user, name) != NULL;
+  return true;
+}
+
 /* What the types of names allow can only fail for its numbers. */
 static void evaluate(const struct kn_expr *expr, const struct kn_env *env) {
   struct kn_value value = {0};
@@ -45,7 +50,7 @@ static void evaluate(const struct kn_expr *expr, const struct kn_env *env) {
 }
 
 static void evaluate_all(struct kn_spec *spec) {
-  const struct kn_env env = {value_of, size_of, spec};
+  const struct kn_env env = {value_of, size_of, spec, present};
   for (size_t i = 0; i < spec->num_tensors; i++) {
     const struct kn_tensor_spec *tensor = &spec->tensors[i];
     require(tensor->sf_of || (tensor->dtype && tensor->rank > 0));
@@ -56,6 +61,11 @@ static void evaluate_all(struct kn_spec *spec) {
     }
     evaluate(tensor->block[0], &env);
     evaluate(tensor->block[1], &env);
+    evaluate(tensor->range, &env);
+  }
+  for (size_t i = 0; i < spec->num_scalars; i++) {
+    evaluate(spec->scalars[i].range[0], &env);
+    evaluate(spec->scalars[i].range[1], &env);
   }
   for (size_t i = 0; i < spec->num_requires; i++) evaluate(spec->requires[i].rule, &env);
   for (size_t i = 0; i < spec->num_steps; i++) {

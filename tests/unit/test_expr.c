@@ -43,7 +43,13 @@ static bool size_of(void *user, const char *name, double *out_bytes) {
   return strcmp(name, "half") == 0 || strcmp(name, "out") == 0;
 }
 
-static const struct kn_env env = {value_of, size_of, NULL};
+static bool present(void *user, const char *name, bool *out) {
+  (void)user;
+  *out = strcmp(name, "out") == 0;
+  return *out || strcmp(name, "half") == 0;
+}
+
+static const struct kn_env env = {value_of, size_of, NULL, present};
 static const struct kn_mark start = {"a.yaml", 3, 11};
 
 struct fixture {
@@ -152,10 +158,11 @@ static void faults_are_reported_at_their_column(void **state) {
       {"1 < 2 < 3", 17, "comparisons do not chain; join two with 'and'"},
       {"cel_div(1, 2)", 11,
        "there is no function 'cel_div' (did you mean 'ceil_div'?); functions are ceil_div, align, "
-       "min, max and size"},
+       "min, max, size and present"},
       {"min", 11, "'min' is a function and needs its arguments in parentheses"},
       {"min(1)", 16, "')' stands where ',' is expected"},
       {"max(1, 2, 3)", 19, "',' stands where ')' is expected"},
+      {"present(1)", 19, "'1' stands where a tensor or scalar is expected"},
       {"size(1)", 16, "'1' stands where a dtype or a tensor is expected"},
       {"010", 11, "'010' is no integer; write decimal digits without a leading zero"},
       {"0x10", 11, "'0x10' is no integer; write decimal digits without a leading zero"},
