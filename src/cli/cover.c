@@ -10,7 +10,7 @@
 #include "cli/json.h"
 #include "cli/options.h"
 
-enum { MAX_COMBINATIONS = 1 << 14 };
+enum { MAX_COMBINATIONS = 1 << 14, MAX_SAMPLES = 1 << 12 };
 
 /* ---- axes ---- */
 
@@ -31,9 +31,11 @@ static struct cli_axis *add_axis(struct cli_cover *cover, const char *prefix, co
   return axis;
 }
 
-/* A list of values may name a param that has no list itself: then that is the size. */
+/* A list of values may name a param that has no list itself: then that is the size, unless the spec
+   says what to try. */
 static bool add_param(struct cli_cover *cover, const cJSON *param, const char *size) {
   const cJSON *list = cJSON_GetObjectItemCaseSensitive(param, "one_of"), *item;
+  const cJSON *sweep = cJSON_GetObjectItemCaseSensitive(param, "sweep");
   const bool is_int = strcmp(cli_json_string(param, "type"), "int") == 0;
   struct cli_axis *axis = add_axis(cover, "", cli_json_string(param, "name"));
   if (!axis) return false;
@@ -41,6 +43,12 @@ static bool add_param(struct cli_cover *cover, const cJSON *param, const char *s
     cJSON_ArrayForEach(item, list) {
       const char *text = item->valuestring;
       add_value(axis, is_int && !isdigit((unsigned char)text[0]) ? size : text);
+    }
+  } else if (sweep) {
+    cJSON_ArrayForEach(item, sweep) {
+      char text[32];
+      (void)snprintf(text, sizeof text, "%.0f", item->valuedouble);
+      add_value(axis, text);
     }
   } else if (is_int) {
     add_value(axis, size);
@@ -86,6 +94,21 @@ size_t cli_cover_params(const struct cli_cover *cover, const struct cli_choice *
 
 /* ---- combinations ---- */
 
+static double num_choices(const struct cli_cover *cover) {
+  double count = 1;
+  for (int i = 0; i < cover->num_axes; ++i) count *= cover->axes[i].num_values;
+  return count;
+}
+
+/* One of more choices than can be tried. */
+static void random_choice(const struct cli_cover *cover, uint64_t *state,
+                          struct cli_choice *choice) {
+  for (int i = 0; i < cover->num_axes; ++i) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    choice->values[i] = (uint8_t)((*state >> 33) % (uint64_t)cover->axes[i].num_values);
+  }
+}
+
 /* Counts up; false behind the last one. */
 static bool next_choice(const struct cli_cover *cover, struct cli_choice *choice) {
   for (int i = cover->num_axes - 1; i >= 0; --i) {
@@ -115,24 +138,25 @@ static bool serves(kiln *k, const struct cli_cover *cover, const struct cli_choi
 static struct cli_choice *list_served(kiln *k, struct cli_cover *cover, size_t *out_count) {
   struct cli_choice *list = calloc(MAX_COMBINATIONS, sizeof *list);
   struct cli_choice choice = {{0}};
+  const bool is_sampled = num_choices(cover) > MAX_COMBINATIONS;
+  uint64_t state = 1;
   size_t count = 0, tried = 0;
-  bool failed = false;
+  bool failed = false, more = true;
   if (!list) {
     (void)cli_fail("out of memory");
     return NULL;
   }
   do {
-    if (++tried > MAX_COMBINATIONS) {
-      (void)cli_fail("%s has more than %d combinations of options", cover->op, MAX_COMBINATIONS);
-      failed = true;
-    } else if (serves(k, cover, &choice, &failed)) {
+    if (is_sampled) random_choice(cover, &state, &choice);
+    if (serves(k, cover, &choice, &failed)) {
       list[count++] = choice;
     } else if (failed) {
       (void)cli_fail_last();
     } else {
       ++cover->num_refused;
     }
-  } while (!failed && next_choice(cover, &choice));
+    more = is_sampled ? ++tried < MAX_SAMPLES : next_choice(cover, &choice);
+  } while (!failed && more);
   if (failed) {
     free(list);
     return NULL;

@@ -36,28 +36,20 @@ static void *read_file(const char *path, size_t *out_size) {
   return bytes;
 }
 
-/* Puts the recorded inputs and scalars in place. */
-static bool take_inputs(const struct kn_golden *golden, const struct kn_golden_request *request,
-                        struct cli_setup *setup, char *message) {
+/* Puts the recorded inputs in place. */
+static bool take_inputs(const struct kn_golden *golden, struct cli_setup *setup, char *message) {
   for (size_t i = 0; i < setup->num_buffers; ++i) {
     const struct cli_buffer *b = &setup->buffers[i];
-    const struct kn_golden_array *array = kn_golden_array(golden, b->on_host.name);
-    if (b->on_host.role != KILN_IN) continue;
-    if (!array || array->tensor.size_bytes != b->on_host.tensor.size_bytes) {
+    const struct kn_golden_array *array = kn_golden_input(golden, b->on_host.name);
+    if (b->on_host.role == KILN_OUT) continue;
+    if (!array && b->on_host.role == KILN_INOUT) continue; /* only written in this case */
+    if (!array ||
+        (b->on_host.role == KILN_IN ? array->tensor.size_bytes != b->on_host.tensor.size_bytes
+                                    : array->tensor.size_bytes > b->on_host.tensor.size_bytes)) {
       (void)snprintf(message, MESSAGE, "%s is not recorded in this size", b->on_host.name);
       return false;
     }
     memcpy(b->on_host.tensor.data, array->tensor.data, array->tensor.size_bytes);
-  }
-  for (size_t i = 0; i < setup->num_args; ++i) {
-    const char *value =
-        kn_golden_param(request->scalars, request->num_scalars, setup->args[i].name);
-    if (value) setup->args[i].scalar = strtod(value, NULL);
-  }
-  for (size_t i = 0; i < setup->num_scalars; ++i) {
-    const char *value =
-        kn_golden_param(request->scalars, request->num_scalars, setup->scalars[i].name);
-    if (value) setup->scalars[i].value = strtod(value, NULL);
   }
   return true;
 }
@@ -87,11 +79,18 @@ static bool launch(const struct replay *r, const struct kn_golden *golden,
                    char *message) {
   struct cli_setup setup;
   bool good;
-  trial->dims[0] = (kiln_dim){"num_tokens", kn_golden_array(golden, "x")->tensor.shape[0]};
-  trial->num_dims = 1;
+  struct kn_oracle_scalar scalars[KN_GOLDEN_MAX];
+  for (size_t i = 0; i < request->num_scalars; ++i) {
+    const struct kn_golden_param *scalar = &request->scalars[i];
+    scalars[i] = (struct kn_oracle_scalar){scalar->name, true, strtod(scalar->value, NULL)};
+  }
+  trial->fixed = scalars;
+  trial->num_fixed = request->num_scalars;
+  memcpy(trial->dims, request->dims, sizeof request->dims);
+  trial->num_dims = request->num_dims;
   good = cli_setup_make(&setup, r->device, trial, message, MESSAGE) &&
-         take_inputs(golden, request, &setup, message) &&
-         cli_setup_launch(&setup, message, MESSAGE) && compare(r, golden, trial, &setup, message);
+         take_inputs(golden, &setup, message) && cli_setup_launch(&setup, message, MESSAGE) &&
+         compare(r, golden, trial, &setup, message);
   cli_setup_release(&setup);
   return good;
 }

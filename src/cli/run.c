@@ -86,10 +86,7 @@ static bool launch(const struct cli_options *options, struct cli_device *device,
                    const struct cli_trial *trial, struct result *out) {
   struct cli_setup setup;
   bool good = cli_setup_make(&setup, device, trial, out->message, MESSAGE);
-  for (size_t i = 0; i < setup.num_buffers && good; ++i) {
-    const struct kn_oracle_tensor *t = &setup.buffers[i].on_host;
-    if (t->role == KILN_IN) kn_oracle_fill(&t->tensor, trial->fill, trial->seed + i);
-  }
+  if (good) cli_setup_fill(&setup, trial);
   good = good && cli_setup_launch(&setup, out->message, MESSAGE);
   out->is_equal = good;
   if (good && cli_own(options, "check")) {

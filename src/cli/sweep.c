@@ -96,7 +96,9 @@ static void end_case(struct sweep *s, const struct job *job, uint64_t elements, 
 
 static void sizes_of(const struct sweep *s, const char *dim, struct list *out) {
   static const struct list rows = {{0, 1, 64, 127, 200}, 5}, batches = {{0, 1, 3}, 3},
-                           bytes = {{0, 1, 15, 4096, 1000003}, 5}, others = {{1, 127}, 2};
+                           bytes = {{0, 1, 15, 4096, 1000003}, 5}, shared = {{0, 2}, 2},
+                           copies = {{1, 5}, 2}, expanded = {{0, 300, 5000}, 3},
+                           others = {{1, 127}, 2};
   if (strcmp(dim, "num_tokens") == 0) {
     *out = s->tokens;
   } else if (strcmp(dim, "num_rows") == 0 || strcmp(dim, "num_cols") == 0) {
@@ -105,17 +107,25 @@ static void sizes_of(const struct sweep *s, const char *dim, struct list *out) {
     *out = batches;
   } else if (strcmp(dim, "num_bytes") == 0) {
     *out = bytes;
+  } else if (strcmp(dim, "num_shared_experts") == 0) {
+    *out = shared;
+  } else if (strcmp(dim, "num_physical") == 0) {
+    *out = copies;
+  } else if (strcmp(dim, "num_expanded_tokens") == 0) {
+    *out = expanded;
   } else {
     *out = others;
   }
 }
 
-/* Whether the trial moves so much that only some are worth the oracle's time. */
-static bool is_large(const struct cli_trial *trial) {
+/* Whether the operator serves the trial's sizes, and whether it moves so much then that only some
+   are worth the oracle's time. */
+static bool serves_sizes(const struct cli_trial *trial, bool *out_is_large) {
   enum { LARGE = 8 << 20 };
   uint64_t bytes = 0;
-  return kiln_kernel_bytes(trial->kernel, trial->dims, trial->num_dims, &bytes) == KILN_OK &&
-         bytes > LARGE;
+  const kiln_status status = kiln_kernel_bytes(trial->kernel, trial->dims, trial->num_dims, &bytes);
+  *out_is_large = bytes > LARGE;
+  return status != KILN_E_ARGUMENT;
 }
 
 static bool next_sizes(struct cli_trial *trial, const struct list *lists, int *at) {
@@ -148,7 +158,8 @@ static void run_case(struct sweep *s, const struct job *job, const struct cli_tr
 /* Layouts and fills of one size; two of the four where it is large. */
 static void run_variants(struct sweep *s, const struct job *job, struct sample *sample,
                          struct cli_trial *trial, struct cli_device *device) {
-  const bool large = is_large(trial);
+  bool large;
+  if (!serves_sizes(trial, &large)) return;
   if (large && !job->has_large) return;
   for (int variant = 0; variant < 4; ++variant) {
     trial->is_shifted = variant & 1;
@@ -244,7 +255,8 @@ static bool has_free_size(const cJSON *spec) {
   const cJSON *item;
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(spec, "params")) {
     if (strcmp(cli_json_string(item, "type"), "int") == 0 &&
-        !cJSON_GetObjectItemCaseSensitive(item, "one_of")) {
+        !cJSON_GetObjectItemCaseSensitive(item, "one_of") &&
+        !cJSON_GetObjectItemCaseSensitive(item, "sweep")) {
       return true;
     }
   }

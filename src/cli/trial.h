@@ -21,6 +21,8 @@ struct cli_trial {
   size_t num_params;
   kiln_dim dims[CLI_MAX_DIMS];
   size_t num_dims;
+  const struct kn_oracle_scalar *fixed; /* scalars that are not to be made up */
+  size_t num_fixed;
   bool is_shifted; /* data one element behind alignment, and rows further apart where they may be */
   enum kn_fill fill;
   uint64_t seed;
@@ -32,6 +34,7 @@ struct cli_buffer {
   uint8_t *host;
   uint64_t bytes, offset;          /* of the whole buffer; of the data in it */
   struct kn_oracle_tensor on_host; /* outputs: size_bytes takes in the guard behind */
+  void *before;                    /* inout: what the data and the guard held before the launch */
 };
 
 /* What a launch works on. */
@@ -44,15 +47,21 @@ struct cli_setup {
   size_t num_args;
   struct kn_oracle_scalar scalars[CLI_MAX_TENSORS];
   size_t num_scalars;
+  kiln_dim dims[2 * CLI_MAX_DIMS]; /* of the trial, and integer scalars */
+  size_t num_dims;
+  kiln_launch_options options;
+  uint8_t *workspace; /* on the host, with a guard behind what the options say */
 };
 
-/* Memory for the kernel's arguments, inputs not yet filled. Ends in cli_setup_release, also after a
-   failure, which is told in `message`. */
+/* Memory for the kernel's arguments, inputs not yet filled, and scalars. Ends in cli_setup_release,
+   also after a failure, which is told in `message`. */
 bool cli_setup_make(struct cli_setup *setup, struct cli_device *device,
                     const struct cli_trial *trial, char *message, size_t capacity);
 void cli_setup_release(struct cli_setup *setup);
 struct cli_buffer *cli_setup_find(struct cli_setup *setup, const char *name);
-/* Uploads the inputs, poisons the outputs, launches, waits and downloads. */
+/* Fills all inputs as the trial says. */
+void cli_setup_fill(struct cli_setup *setup, const struct cli_trial *trial);
+/* Uploads the inputs, poisons the outputs and the workspace, launches, waits and downloads. */
 bool cli_setup_launch(struct cli_setup *setup, char *message, size_t capacity);
 /* Compares all outputs with the oracle. */
 bool cli_setup_check(struct cli_setup *setup, const struct cli_trial *trial, uint64_t *compared,

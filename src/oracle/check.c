@@ -8,18 +8,23 @@
 
 static const struct {
   const char *op;
-  kiln_status (*run)(const struct kn_oracle_case *c);
+  kiln_status (*run)(const struct kn_oracle_job *job);
 } operators[] = {
     {"transpose", kn_oracle_run_transpose},
     {"batched_transpose", kn_oracle_run_transpose},
     {"copy", kn_oracle_run_copy},
+    {"normalize_weight", kn_oracle_run_normalize_weight},
+    {"mask_indices_by_tp", kn_oracle_run_mask_indices_by_tp},
+    {"group_count", kn_oracle_run_group_count},
+    {"aux_fi", kn_oracle_run_aux_fi},
+    {"inplace_unique_group_indices", kn_oracle_run_unique},
 };
 enum { NUM_OPERATORS = sizeof operators / sizeof *operators };
 
 kiln_status kn_oracle_run_job(const struct kn_oracle_job *job) {
   if (job->c->chain[0]) return kn_oracle_run_chain(job);
   for (int i = 0; i < NUM_OPERATORS; ++i) {
-    if (strcmp(operators[i].op, job->c->op) == 0) return operators[i].run(job->c);
+    if (strcmp(operators[i].op, job->c->op) == 0) return operators[i].run(job);
   }
   return KILN_E_UNSUPPORTED;
 }
@@ -37,7 +42,7 @@ static bool is_output(const struct kn_oracle_tensor *t) {
 
 /* The first fault is told in full, the others are counted. */
 static void tell(struct kn_oracle_report *report, const struct kn_oracle_tensor *t,
-                 const int64_t *place, uint32_t is, uint32_t want) {
+                 const int64_t *place, uint64_t is, uint64_t want) {
   char *out = report->first;
   size_t used = 0;
   const size_t size = sizeof report->first;
@@ -47,7 +52,7 @@ static void tell(struct kn_oracle_report *report, const struct kn_oracle_tensor 
     used +=
         (size_t)snprintf(out + used, size - used, "%s%" PRId64, axis > 0 ? ", " : "", place[axis]);
   }
-  (void)snprintf(out + used, size - used, "]: 0x%" PRIx32 ", want 0x%" PRIx32, is, want);
+  (void)snprintf(out + used, size - used, "]: 0x%" PRIx64 ", want 0x%" PRIx64, is, want);
 }
 
 static bool advance(const kiln_tensor *t, int64_t *place) {
@@ -67,15 +72,15 @@ static void compare_elements(const struct kn_oracle_tensor *is, const struct kn_
   }
   do {
     int64_t offset = 0;
-    uint32_t a, b;
+    uint64_t a, b;
     for (int axis = 0; axis < is->tensor.rank; ++axis) {
       offset += place[axis] * is->tensor.strides[axis];
     }
-    a = kn_oracle_get(&is->tensor, offset);
-    b = kn_oracle_get(&want->tensor, offset);
+    a = kn_oracle_get_wide(&is->tensor, offset);
+    b = kn_oracle_get_wide(&want->tensor, offset);
     if (a == b) continue;
     tell(report, is, place, a, b);
-    kn_oracle_put(&want->tensor, offset, a);
+    kn_oracle_put_wide(&want->tensor, offset, a);
   } while (advance(&is->tensor, place));
 }
 
@@ -120,6 +125,7 @@ static struct kn_oracle_tensor *with_own_outputs(const struct kn_oracle_case *c,
     if (!is_output(&tensors[i])) continue;
     t->data = malloc(t->size_bytes + 1);
     if (t->data) memset(t->data, poison, t->size_bytes + 1);
+    if (t->data && tensors[i].role == KILN_INOUT) memcpy(t->data, tensors[i].before, t->size_bytes);
     failed = failed || !t->data;
   }
   if (failed) {

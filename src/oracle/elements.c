@@ -2,6 +2,7 @@
 #include "oracle/elements.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 float kn_oracle_step(float value, int steps) {
   const uint32_t bits = kn_oracle_bits(value);
@@ -77,6 +78,38 @@ void kn_oracle_put(const kiln_tensor *tensor, int64_t offset, uint32_t code) {
   }
 }
 
+uint64_t kn_oracle_get_wide(const kiln_tensor *tensor, int64_t offset) {
+  uint64_t bits;
+  if (kiln_dtype_bits(tensor->dtype) != 64) return kn_oracle_get(tensor, offset);
+  memcpy(&bits, (const uint8_t *)tensor->data + 8 * offset, sizeof bits);
+  return bits;
+}
+
+void kn_oracle_put_wide(const kiln_tensor *tensor, int64_t offset, uint64_t bits) {
+  if (kiln_dtype_bits(tensor->dtype) != 64) {
+    kn_oracle_put(tensor, offset, (uint32_t)bits);
+  } else {
+    memcpy((uint8_t *)tensor->data + 8 * offset, &bits, sizeof bits);
+  }
+}
+
+int64_t kn_oracle_get_index(const kiln_tensor *tensor, int64_t offset) {
+  const uint64_t bits = kn_oracle_get_wide(tensor, offset);
+  return tensor->dtype == KILN_I64 ? (int64_t)bits : (int32_t)(uint32_t)bits;
+}
+
+void kn_oracle_put_index(const kiln_tensor *tensor, int64_t offset, int64_t index) {
+  kn_oracle_put_wide(tensor, offset, (uint64_t)index);
+}
+
+float kn_oracle_get_float(const kiln_tensor *tensor, int64_t offset) {
+  return kn_oracle_decode(tensor->dtype, kn_oracle_get(tensor, offset));
+}
+
+void kn_oracle_put_float(const kiln_tensor *tensor, int64_t offset, float value) {
+  kn_oracle_put(tensor, offset, kn_oracle_encode(tensor->dtype, value));
+}
+
 const struct kn_oracle_tensor *kn_oracle_tensor(const struct kn_oracle_case *c, const char *name) {
   for (size_t i = 0; i < c->num_tensors; ++i) {
     if (c->tensors[i].present && strcmp(c->tensors[i].name, name) == 0) return &c->tensors[i];
@@ -89,4 +122,28 @@ const struct kn_oracle_scalar *kn_oracle_scalar(const struct kn_oracle_case *c, 
     if (c->scalars[i].present && strcmp(c->scalars[i].name, name) == 0) return &c->scalars[i];
   }
   return NULL;
+}
+
+void kn_oracle_put_result(const struct kn_oracle_job *job, const struct kn_oracle_tensor *out,
+                          int64_t offset, float value) {
+  if (isnan(value) && job->written) {
+    const kiln_tensor *written = &job->written[out - job->c->tensors].tensor;
+    const float is = kn_oracle_get_float(written, offset);
+    if (isnan(is) && out->tensor.dtype != KILN_E4M3) {
+      kn_oracle_put(&out->tensor, offset, kn_oracle_get(written, offset));
+      return;
+    }
+  }
+  kn_oracle_put_float(&out->tensor, offset, value);
+}
+
+int64_t kn_oracle_param(const struct kn_oracle_case *c, const char *name, int64_t fallback) {
+  for (size_t i = 0; i < c->num_params; ++i) {
+    const char *value = c->params[i].value;
+    if (strcmp(c->params[i].name, name) != 0) continue;
+    return strcmp(value, "true") == 0    ? 1
+           : strcmp(value, "false") == 0 ? 0
+                                         : strtoll(value, NULL, 10);
+  }
+  return fallback;
 }

@@ -30,6 +30,20 @@ float kn_oracle_step(float value, int steps);
 uint32_t kn_oracle_get(const kiln_tensor *tensor, int64_t offset);
 void kn_oracle_put(const kiln_tensor *tensor, int64_t offset, uint32_t code);
 
+/* An element of any width as it is stored. */
+uint64_t kn_oracle_get_wide(const kiln_tensor *tensor, int64_t offset);
+void kn_oracle_put_wide(const kiln_tensor *tensor, int64_t offset, uint64_t bits);
+/* An index: i32 or i64. */
+int64_t kn_oracle_get_index(const kiln_tensor *tensor, int64_t offset);
+void kn_oracle_put_index(const kiln_tensor *tensor, int64_t offset, int64_t index);
+/* An element of a float dtype, and one to nearest even. */
+float kn_oracle_get_float(const kiln_tensor *tensor, int64_t offset);
+void kn_oracle_put_float(const kiln_tensor *tensor, int64_t offset, float value);
+/* Where an element of a matrix lies. */
+static inline int64_t kn_oracle_at(const kiln_tensor *tensor, int64_t row, int64_t column) {
+  return row * tensor->strides[0] + column * tensor->strides[1];
+}
+
 /* A tensor or scalar of a case by name, NULL if it is absent. */
 const struct kn_oracle_tensor *kn_oracle_tensor(const struct kn_oracle_case *c, const char *name);
 const struct kn_oracle_scalar *kn_oracle_scalar(const struct kn_oracle_case *c, const char *name);
@@ -44,7 +58,15 @@ struct kn_oracle_job {
 
 kiln_status kn_oracle_run_job(const struct kn_oracle_job *job);
 kiln_status kn_oracle_run_chain(const struct kn_oracle_job *job);
-kiln_status kn_oracle_run_transpose(const struct kn_oracle_case *c);
-kiln_status kn_oracle_run_copy(const struct kn_oracle_case *c);
+/* Puts a computed value; where it is a NaN, any that a kernel wrote there will do. */
+void kn_oracle_put_result(const struct kn_oracle_job *job, const struct kn_oracle_tensor *out,
+                          int64_t offset, float value);
+/* The int value of a param of the case; `fallback` if it is not given. */
+int64_t kn_oracle_param(const struct kn_oracle_case *c, const char *name, int64_t fallback);
+
+typedef kiln_status kn_oracle_run_fn(const struct kn_oracle_job *job);
+kn_oracle_run_fn kn_oracle_run_transpose, kn_oracle_run_copy; /* transpose.c */
+kn_oracle_run_fn kn_oracle_run_normalize_weight, kn_oracle_run_mask_indices_by_tp,
+    kn_oracle_run_group_count, kn_oracle_run_aux_fi, kn_oracle_run_unique; /* slots.c */
 
 #endif

@@ -91,7 +91,7 @@ static float element(enum kn_fill fill, uint64_t seed, int64_t row, int64_t colu
   return ldexpf(normal(random), (int)(mix3(~seed, row, column / 32) % 17) - 10);
 }
 
-static uint32_t code(const kiln_tensor *tensor, enum kn_fill fill, uint64_t seed, int64_t row,
+static uint64_t code(const kiln_tensor *tensor, enum kn_fill fill, uint64_t seed, int64_t row,
                      int64_t column) {
   switch (tensor->dtype) {
     case KILN_F32:
@@ -101,28 +101,82 @@ static uint32_t code(const kiln_tensor *tensor, enum kn_fill fill, uint64_t seed
     case KILN_BOOL:
       return mix3(seed, row, column) & 1;
     default:
-      return (uint32_t)mix3(seed, row, column);
+      return mix3(seed, row, column);
   }
 }
 
-static void fill_row(const kiln_tensor *t, enum kn_fill fill, uint64_t seed, int64_t row,
-                     int64_t base) {
-  const int last = t->rank - 1;
-  for (int64_t j = 0; j < t->shape[last]; ++j) {
-    kn_oracle_put(t, base + j * t->strides[last], code(t, fill, seed, row, j));
+/* Offsets of the rows along the last axis, one after the other; false behind the last one. */
+struct rows {
+  int64_t count, at, base;
+};
+
+static struct rows rows_of(const kiln_tensor *t) {
+  struct rows rows = {t->rank > 0, -1, 0};
+  for (int axis = 0; axis < t->rank - 1; ++axis) rows.count *= t->shape[axis];
+  return rows;
+}
+
+static bool next_row(const kiln_tensor *t, struct rows *rows) {
+  int64_t rest = ++rows->at;
+  rows->base = 0;
+  if (rows->at >= rows->count) return false;
+  for (int axis = t->rank - 2; axis >= 0; --axis) {
+    rows->base += rest % t->shape[axis] * t->strides[axis];
+    rest /= t->shape[axis];
   }
+  return true;
 }
 
 void kn_oracle_fill(const kiln_tensor *tensor, enum kn_fill fill, uint64_t seed) {
-  int64_t rows = 1;
-  if (tensor->rank == 0) return;
-  for (int axis = 0; axis < tensor->rank - 1; ++axis) rows *= tensor->shape[axis];
-  for (int64_t row = 0; row < rows; ++row) {
-    int64_t base = 0, rest = row;
-    for (int axis = tensor->rank - 2; axis >= 0; --axis) {
-      base += rest % tensor->shape[axis] * tensor->strides[axis];
-      rest /= tensor->shape[axis];
+  const int last = tensor->rank - 1;
+  for (struct rows rows = rows_of(tensor); next_row(tensor, &rows);) {
+    for (int64_t j = 0; j < tensor->shape[last]; ++j) {
+      kn_oracle_put_wide(tensor, rows.base + j * tensor->strides[last],
+                         code(tensor, fill, seed, rows.at, j));
     }
-    fill_row(tensor, fill, seed, row, base);
+  }
+}
+
+/* ---- indices ---- */
+
+/* Something that is no index below `range`: near it, far from it, and for i64 what would be one if
+   its high bits were lost. */
+static int64_t stray(kiln_dtype dtype, int64_t range, uint64_t random) {
+  switch (random % 6) {
+    case 0:
+      return range;
+    case 1:
+      return dtype == KILN_I64 ? INT64_MAX : INT32_MAX;
+    case 2:
+      return dtype == KILN_I64 ? INT64_MIN : INT32_MIN;
+    case 3:
+      return -2 - (int64_t)(random >> 8 & 0xFFFF);
+    case 4:
+      return dtype == KILN_I64 ? (int64_t)1 << 32 : range + 1;
+    default:
+      return range + (int64_t)(random >> 8 & 0xFFFF);
+  }
+}
+
+/* Every eighth index is -1. With edges, rows of -1 only, rows of one index, and strays. */
+static int64_t index_of(kiln_dtype dtype, enum kn_fill fill, uint64_t seed, int64_t row,
+                        int64_t column, int64_t range) {
+  const uint64_t random = mix3(seed, row, column), kind = mix3(~seed, row, 0) % 8;
+  const int64_t same = (int64_t)(mix3(~seed, row, 1) % (uint64_t)(range > 0 ? range : 1));
+  if (range <= 0) return -1;
+  if (fill == KN_FILL_EDGES && kind == 0) return -1;
+  if (fill == KN_FILL_EDGES && kind == 1) return same;
+  if (fill == KN_FILL_EDGES && random % 5 == 0) return stray(dtype, range, random >> 3);
+  return random % 8 == 1 ? -1 : (int64_t)((random >> 16) % (uint64_t)range);
+}
+
+void kn_oracle_fill_indices(const kiln_tensor *tensor, enum kn_fill fill, uint64_t seed,
+                            int64_t range) {
+  const int last = tensor->rank - 1;
+  for (struct rows rows = rows_of(tensor); next_row(tensor, &rows);) {
+    for (int64_t j = 0; j < tensor->shape[last]; ++j) {
+      kn_oracle_put_index(tensor, rows.base + j * tensor->strides[last],
+                          index_of(tensor->dtype, fill, seed, rows.at, j, range));
+    }
   }
 }

@@ -30,6 +30,7 @@ struct kn_oracle_tensor {
   bool present;
   kiln_role role;
   kiln_tensor tensor; /* data is host memory; size_bytes is the buffer's size, padding included */
+  const void *before; /* inout tensors in kn_oracle_check: what the buffer held before the launch */
 };
 
 struct kn_oracle_scalar {
@@ -74,6 +75,10 @@ enum kn_fill {
 };
 /* Fills an input tensor, deterministically from `seed`. */
 void kn_oracle_fill(const kiln_tensor *tensor, enum kn_fill kind, uint64_t seed);
+/* Fills a tensor of indices below `range`: some -1 among them, and with edges other negative ones
+   and ones out of range, far and near. */
+void kn_oracle_fill_indices(const kiln_tensor *tensor, enum kn_fill kind, uint64_t seed,
+                            int64_t range);
 
 /* Conversions of contract 0, exposed for the vectors. Codes in the low bits. */
 uint32_t kn_oracle_encode(kiln_dtype dtype, float value);

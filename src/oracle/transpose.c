@@ -9,7 +9,8 @@ static void move(const kiln_tensor *from, int64_t from_offset, const kiln_tensor
          (const uint8_t *)from->data + (uint64_t)from_offset * bytes, bytes);
 }
 
-kiln_status kn_oracle_run_transpose(const struct kn_oracle_case *c) {
+kiln_status kn_oracle_run_transpose(const struct kn_oracle_job *job) {
+  const struct kn_oracle_case *c = job->c;
   const struct kn_oracle_tensor *in = kn_oracle_tensor(c, "x"), *out = kn_oracle_tensor(c, "out");
   const kiln_tensor *x, *y;
   int64_t batches;
@@ -39,7 +40,8 @@ kiln_status kn_oracle_run_transpose(const struct kn_oracle_case *c) {
   return KILN_OK;
 }
 
-kiln_status kn_oracle_run_copy(const struct kn_oracle_case *c) {
+kiln_status kn_oracle_run_copy(const struct kn_oracle_job *job) {
+  const struct kn_oracle_case *c = job->c;
   const struct kn_oracle_tensor *in = kn_oracle_tensor(c, "x"), *out = kn_oracle_tensor(c, "out");
   if (!in || !out) return KILN_E_ARGUMENT;
   if (in->tensor.rank != 1 || out->tensor.rank != 1 || in->tensor.dtype != out->tensor.dtype ||

@@ -116,6 +116,25 @@ inline int __all_sync(unsigned mask, int p) {
   return simt::simt_vote("__all_sync", mask, p == 0) == 0;
 }
 
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+  for (int other = 16; other > 0; other /= 2) {
+    unsigned theirs = __shfl_xor_sync(mask, value, other);
+    if (theirs > value) value = theirs;
+  }
+  return value;
+}
+inline unsigned __reduce_min_sync(unsigned mask, unsigned value) {
+  return ~__reduce_max_sync(mask, ~value);
+}
+// Which lanes hold the same value: for the whole warp.
+inline unsigned __match_any_sync(unsigned mask, unsigned value) {
+  unsigned peers = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    if (__shfl_sync(mask, value, lane) == value) peers |= 1u << lane;
+  }
+  return peers;
+}
+
 inline unsigned __float_as_uint(float x) {
   return simt::from_bits<unsigned>(simt::to_bits(x));
 }
@@ -160,6 +179,8 @@ template <class T>
 T min(T a, T b) {
   return a < b ? a : b;
 }
+
+inline void __threadfence() {}
 
 // One fiber runs at a time, so a plain update is atomic.
 template <class T>

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Golden cases of mixture-of-experts routing as requests. */
+#include <stdio.h>
+#include <string.h>
+
+#include "oracle/golden_request.h"
+
+enum { MAX_ENTRIES = 12 };
+
+/* A param or run-time size that is an extent of an array. */
+struct extent {
+  const char *name, *array;
+  int axis;
+};
+
+/* An operator: which extents are params and which are run-time sizes, which of the case's params
+   are handed on and which are scalars. Arrays are named as Kiln's tensors are. */
+struct routing {
+  const char *op;
+  struct extent params[MAX_ENTRIES], dims[MAX_ENTRIES];
+  const char *handed_on[MAX_ENTRIES], *scalars[MAX_ENTRIES], *optional[MAX_ENTRIES];
+};
+
+static const struct routing operators[] = {
+    {.op = "normalize_weight",
+     .params = {{"num_topk", "topk_weights", 1}},
+     .dims = {{"num_tokens", "topk_weights", 0}}},
+    {.op = "mask_indices_by_tp",
+     .params = {{"num_topk", "indices", 1}},
+     .dims = {{"num_tokens", "indices", 0}},
+     .scalars = {"n", "num_ep_ranks", "tp_rank", "num_tp_ranks"}},
+    {.op = "group_count",
+     .params = {{"num_topk", "group_idx", 1}},
+     .dims = {{"num_tokens", "group_idx", 0}},
+     .handed_on = {"num_groups"}},
+    {.op = "aux_fi",
+     .params = {{"num_topk", "topk_idx", 1}},
+     .dims = {{"num_tokens", "topk_idx", 0}},
+     .handed_on = {"num_experts"},
+     .scalars = {"num_aux_topk"}},
+    {.op = "inplace_unique_group_indices",
+     .params = {{"num_topk", "group_indices", 1}},
+     .dims = {{"num_tokens", "group_indices", 0}},
+     .handed_on = {"num_groups"}},
+};
+enum { NUM_OPERATORS = sizeof operators / sizeof *operators };
+
+static int64_t extent_of(const struct kn_golden *golden, const struct extent *extent) {
+  const struct kn_golden_array *array = kn_golden_array(golden, extent->array);
+  return array ? array->tensor.shape[extent->axis] : -1;
+}
+
+static const char *value_of(const struct kn_golden *golden, const char *name) {
+  return kn_golden_param(golden->params, golden->num_params, name);
+}
+
+static void take(const struct kn_golden *golden, const struct routing *r,
+                 struct kn_golden_request *out) {
+  for (int i = 0; i < MAX_ENTRIES && r->params[i].name; ++i) {
+    kn_golden_add_int(out, r->params[i].name, extent_of(golden, &r->params[i]));
+  }
+  for (int i = 0; i < MAX_ENTRIES && r->dims[i].name; ++i) {
+    const int64_t extent = extent_of(golden, &r->dims[i]);
+    out->dims[out->num_dims++] = (kiln_dim){r->dims[i].name, extent < 0 ? 1 : extent};
+  }
+  for (int i = 0; i < MAX_ENTRIES && r->handed_on[i]; ++i) {
+    const char *value = value_of(golden, r->handed_on[i]);
+    if (value) kn_golden_add(out, r->handed_on[i], value);
+  }
+  for (int i = 0; i < MAX_ENTRIES && r->scalars[i]; ++i) {
+    const char *value = value_of(golden, r->scalars[i]);
+    struct kn_golden_param *scalar = &out->scalars[out->num_scalars];
+    if (!value) continue;
+    ++out->num_scalars;
+    (void)snprintf(scalar->name, sizeof scalar->name, "%s", r->scalars[i]);
+    (void)snprintf(scalar->value, sizeof scalar->value, "%s", value);
+  }
+  for (int i = 0; i < MAX_ENTRIES && r->optional[i]; ++i) {
+    char name[KN_GOLDEN_WORD];
+    if (!kn_golden_array(golden, r->optional[i])) continue;
+    (void)snprintf(name, sizeof name, "present.%.50s", r->optional[i]);
+    kn_golden_add(out, name, "true");
+  }
+}
+
+bool kn_golden_routing_request(const struct kn_golden *golden, struct kn_golden_request *out) {
+  for (int i = 0; i < NUM_OPERATORS; ++i) {
+    if (strcmp(operators[i].op, golden->op) != 0) continue;
+    out->op = operators[i].op;
+    take(golden, &operators[i], out);
+    return true;
+  }
+  return false;
+}
