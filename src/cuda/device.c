@@ -222,5 +222,9 @@ kiln_status kn_module_launch(const struct kn_module *module, size_t index, int64
   CUresult code = d->LaunchKernelEx(&config, module->functions[index], NULL, extra);
   leave(module->device);
   if (code == CUDA_SUCCESS) return KILN_OK;
-  return kn_driver_fail(d, code, "the launch failed");
+  return kn_driver_fail(d, code,
+                        code == CUDA_ERROR_INVALID_HANDLE || code == CUDA_ERROR_INVALID_CONTEXT
+                            ? "the launch failed; a stream must be one of the device's primary "
+                              "context, as those of the CUDA runtime are"
+                            : "the launch failed");
 }

@@ -23,31 +23,45 @@ template <int N> KILN_DEVICE void pack_bf16(const f32 (&v)[N], u32 (&out)[N / 2]
   }
 }
 
-// The largest magnitude among values that become codes of F; IS_BF16 says that they are bf16
-// numbers.
-template <class F, bool IS_BF16, int N> KILN_DEVICE Amax amax_of(const f32 (&v)[N]) {
-  f32 largest = 0.0f, or_nan = 0.0f;
+// The largest magnitude, NaN left out or taken in; IS_BF16 says that the values are bf16 numbers.
+template <bool IS_BF16, int N> KILN_DEVICE f32 max_of(const f32 (&v)[N]) {
+  f32 largest = 0.0f;
   if constexpr (IS_BF16 && N % 2 == 0) {
-    u32 packed[N / 2], two = 0, two_or_nan = 0;
+    u32 packed[N / 2], two = 0;
     pack_bf16(v, packed);
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      two = ptx::max_bf16x2(two, ptx::abs_bf16x2(packed[i]));
-      two_or_nan = ptx::max_nan_bf16x2(two_or_nan, ptx::abs_bf16x2(packed[i]));
-    }
-    largest = fmaxf(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
-    or_nan =
-        ptx::max_nan(__uint_as_float(two_or_nan << 16), __uint_as_float(two_or_nan & 0xffff0000u));
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      largest = fmaxf(largest, fabsf(v[i]));
-      or_nan = ptx::max_nan(or_nan, fabsf(v[i]));
-    }
+    for (int i = 0; i < N / 2; ++i) two = ptx::max_bf16x2(two, ptx::abs_bf16x2(packed[i]));
+    return fmaxf(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
   }
-  // 8-bit formats need neither, and the compiler drops what computes them.
-  return Amax{largest, format<F>::BITS == 4 && is_nan(or_nan),
-              format<F>::BITS == 8 || or_nan <= F32_MAX};
+#pragma unroll
+  for (int i = 0; i < N; ++i) largest = fmaxf(largest, fabsf(v[i]));
+  return largest;
+}
+template <bool IS_BF16, int N> KILN_DEVICE f32 max_nan_of(const f32 (&v)[N]) {
+  f32 largest = 0.0f;
+  if constexpr (IS_BF16 && N % 2 == 0) {
+    u32 packed[N / 2], two = 0;
+    pack_bf16(v, packed);
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) two = ptx::max_nan_bf16x2(two, ptx::abs_bf16x2(packed[i]));
+    return ptx::max_nan(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) largest = ptx::max_nan(largest, fabsf(v[i]));
+  return largest;
+}
+
+// The amax of values that become codes of F. e2m1 takes both maxima, which costs less than registers
+// for a second look; e5m6 has these and looks again where `max.NaN` tells of a NaN.
+template <class F, bool IS_BF16, int N> KILN_DEVICE Amax amax_of(const f32 (&v)[N]) {
+  if constexpr (format<F>::BITS == 8) {
+    return Amax{max_of<IS_BF16>(v), false, true};
+  } else {
+    f32 largest = max_nan_of<IS_BF16>(v);
+    Amax amax = {largest, is_nan(largest), largest <= F32_MAX};
+    if (format<F>::BITS == 4 || amax.has_nan) amax.value = max_of<IS_BF16>(v);
+    return amax;
+  }
 }
 
 struct Scale {
