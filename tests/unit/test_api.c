@@ -15,6 +15,12 @@
 
 static char cache[] = "/tmp/kiln-test-api-XXXXXX";
 
+static void remove_folder(const char *folder) {
+  char command[64];
+  (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
+  assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
 static kiln *open_for(uint32_t flags, const char *nvrtc) {
   kiln_options o;
   kiln *k = NULL;
@@ -123,6 +129,87 @@ static void a_template_that_does_not_compile_is_told_with_its_place(void **state
     assert_int_equal(stats_of(k).compiles, 0);
   }
   kiln_close(k);
+  remove_folder(folder);
+}
+
+static void preload_answers_from_memory_and_stops_at_the_first_failure(void **state) {
+  const kiln_param wide[] = {
+      {"hidden", "384"}, {"in_dtype", "bf16"}, {"fmt", "e4m3"}, {"num_per_channels", "128"}};
+  const kiln_param wrong[] = {
+      {"hidden", "300"}, {"in_dtype", "bf16"}, {"fmt", "e4m3"}, {"num_per_channels", "128"}};
+  kiln_request requests[3] = {cast_request(), cast_request(), cast_request()};
+  kiln_kernel *kernel = NULL;
+  (void)state;
+  requests[1].params = wide;
+  kiln *k = open_for(KILN_NO_CACHE, NULL);
+  assert_int_equal(kiln_preload(k, requests, 2), KILN_OK);
+  assert_int_equal(stats_of(k).compiles, 2);
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(kiln_get(k, &requests[i], &kernel), KILN_OK);
+    kiln_kernel_unref(kernel);
+  }
+  assert_int_equal(stats_of(k).compiles, 2);
+  assert_int_equal(stats_of(k).memory_hits, 2);
+  requests[0].params = wrong;
+  requests[2].params = NULL;
+  assert_int_equal(kiln_preload(k, requests, 3), KILN_E_UNSUPPORTED);
+  assert_non_null(strstr(kiln_last_error()->message, "hidden % num_per_channels == 0"));
+  assert_int_equal(kiln_preload(k, NULL, 0), KILN_OK);
+  kiln_close(k);
+}
+
+static void count_line(void *user, const char *message) {
+  if (strstr(message, "kernels are not kept in the cache")) ++*(int *)user;
+}
+
+static void what_needs_no_error_is_logged(void **state) {
+  const kiln_request r = cast_request();
+  kiln_options o;
+  kiln *k = NULL;
+  kiln_kernel *kernel = NULL;
+  int lines = 0;
+  char file[sizeof cache + 32], root[sizeof cache + 64];
+  (void)state;
+  /* A cache root below a file can neither be read nor made: the kernel is built all the same. */
+  (void)snprintf(file, sizeof file, "%s/file", cache);
+  FILE *stream = fopen(file, "w");
+  assert_non_null(stream);
+  assert_int_equal(fclose(stream), 0);
+  (void)snprintf(root, sizeof root, "%s/nonexistent-root", file);
+  kiln_options_init(&o);
+  o.flags = KILN_NO_DEVICE;
+  o.arch = "sm_90a";
+  o.cache_dirs = root;
+  o.log = count_line;
+  o.log_user = &lines;
+  assert_int_equal(kiln_open(&o, &k), KILN_OK);
+  assert_int_equal(kiln_get(k, &r, &kernel), KILN_OK);
+  assert_int_equal(lines, 1);
+  assert_int_equal(stats_of(k).compiles, 1);
+  kiln_kernel_unref(kernel);
+  kiln_close(k);
+}
+
+static void a_kernel_without_scratch_memory_needs_none(void **state) {
+  const kiln_request r = cast_request();
+  const int64_t x_shape[2] = {2, 256}, sf_shape[2] = {2, 2};
+  static _Alignas(16) unsigned char x[1024], out[512], sf[16];
+  kiln_arg args[] = {{.name = "x", .tensor = kiln_tensor_make(x, KILN_BF16, 2, x_shape)},
+                     {.name = "out", .tensor = kiln_tensor_make(out, KILN_E4M3, 2, x_shape)},
+                     {.name = "out_sf", .tensor = kiln_tensor_make(sf, KILN_F32, 2, sf_shape)}};
+  kiln_kernel *kernel = NULL;
+  uint64_t bytes = 1;
+  (void)state;
+  kiln *k = open_for(0, NULL);
+  assert_int_equal(kiln_get(k, &r, &kernel), KILN_OK);
+  if (kiln_workspace_bytes(kernel, args, 3, NULL, &bytes) != KILN_OK) {
+    fail_msg("%s", kiln_last_error()->message);
+  }
+  assert_int_equal(bytes, 0);
+  args[1].tensor.shape[0] = 3;
+  assert_int_equal(kiln_workspace_bytes(kernel, args, 3, NULL, &bytes), KILN_E_ARGUMENT);
+  kiln_kernel_unref(kernel);
+  kiln_close(k);
 }
 
 static void source_and_key_can_be_had_without_compiling(void **state) {
@@ -217,11 +304,16 @@ int main(void) {
       cmocka_unit_test(a_kernel_is_compiled_once_then_found_on_disk_and_in_memory),
       cmocka_unit_test(strict_mode_misses_and_missing_nvrtc_is_told),
       cmocka_unit_test(a_template_that_does_not_compile_is_told_with_its_place),
+      cmocka_unit_test(preload_answers_from_memory_and_stops_at_the_first_failure),
+      cmocka_unit_test(what_needs_no_error_is_logged),
+      cmocka_unit_test(a_kernel_without_scratch_memory_needs_none),
       cmocka_unit_test(source_and_key_can_be_had_without_compiling),
       cmocka_unit_test(wrong_arguments_are_refused),
       cmocka_unit_test(without_a_device_a_launch_is_refused),
       cmocka_unit_test(threads_that_ask_for_the_same_compile_once),
   };
   if (!mkdtemp(cache)) return 1;
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  remove_folder(cache);
+  return failed;
 }
