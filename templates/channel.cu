@@ -87,6 +87,32 @@ template <bool FULL> struct Fetch {
   template <class T> KILN_DEVICE void read_columns(const T*, int, f32 (&out)[1]) { out[0] = 0.0f; }
   template <class T> KILN_DEVICE T row_value(const T*, T outside) const { return outside; }
 
+  // The same of rows from anywhere. Where they lie is asked for all at once.
+  template <class R>
+  KILN_DEVICE void read(const input_t* x, R map, int part, f32 (&out)[1]) {
+    constexpr int PIECE = FULL ? 16 / int(sizeof(input_t)) : 1;
+    constexpr int WIDTH = TILE_CHANNELS / PIECE;
+    constexpr int STEP = TILE_THREADS / WIDTH, PASSES = TILE_TOKENS / STEP;
+    constexpr int AT_ONCE = FULL ? PASSES : 1;
+    int row = int(threadIdx.x / WIDTH), column = int(threadIdx.x % WIDTH) * PIECE;
+    int rows = tile.channel + column < COLS ? tile.rows() : 0;
+    x += i64(part) * COLS + tile.channel + column;
+#pragma unroll 1
+    for (int pass = 0; pass < PASSES; pass += AT_ONCE) {
+      i64 from[AT_ONCE];
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i) {
+        int r = row + (pass + i) * STEP;
+        from[i] = r < rows ? map.offset(tile.token + r) : -1;
+      }
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i) {
+        copy(&s.x[part][row + (pass + i) * STEP][column], x + from[i], from[i] >= 0);
+      }
+    }
+    out[0] = 0.0f;
+  }
+
   KILN_DEVICE void copy(input_t* to, const input_t* from, bool inside) {
     if constexpr (FULL) {
       ptx::copy_async_16(to, from, inside);
@@ -106,7 +132,7 @@ template <bool FULL> struct Token {
   ChannelShared& s;
   int row, group;
 
-  KILN_DEVICE void read(const input_t*, i64, int part, f32 (&out)[VALUES]) {
+  template <class R> KILN_DEVICE void read(const input_t*, R, int part, f32 (&out)[VALUES]) {
     constexpr int VECTORS = VALUES * int(sizeof(input_t)) / 16;
     u32 words[VECTORS * 4];
     const u32x4* from = reinterpret_cast<const u32x4*>(&s.x[part][row][group * VALUES]);

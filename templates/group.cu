@@ -29,7 +29,8 @@ static_assert(!IS_TALL || CHUNKS % 32 == 0, "a warp stays within a row");
 constexpr int PERIOD = IS_TALL ? CHUNKS / 32 : CHUNKS / common_divisor(CHUNKS, TILE_THREADS);
 constexpr int ROWS = IS_TALL ? WARPS : TILE_THREADS / common_divisor(CHUNKS, TILE_THREADS);
 // Row-major words of neighbouring threads lie together; those of single threads need no gathering.
-constexpr bool IS_GATHERED = IS_TALL || (SF_LAYOUT == SfLayout::ROW_MAJOR && LANES > 1);
+constexpr bool IS_GATHERED =
+    !KEEPS_SKIPPED && (IS_TALL || (SF_LAYOUT == SfLayout::ROW_MAJOR && LANES > 1));
 
 static_assert(TILE_THREADS % 32 == 0, "whole warps");
 static_assert(SF_ROWS == 1 && COLS % SF_COLS == 0, "blocks of one row");
@@ -53,6 +54,7 @@ template <bool FULL> struct Group {
   i64 num_rows, row, offset;  // of the thread's values, if rows were contiguous
   int chunk;
   bool inside;  // of the matrix; the others take part in shuffles
+  bool skipped = false;  // nothing is computed for the row: it is written 0, or with KEEPS_SKIPPED not at all
 
   KILN_DEVICE explicit Group(i64 rows) : num_rows(rows) {
     row = i64(blockIdx.x / PERIOD) * ROWS;
@@ -76,7 +78,16 @@ template <bool FULL> struct Group {
   // Threads outside read the first values, which nobody uses: cheaper than a branch.
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
     x += inside ? offset + row * (stride - COLS) + i64(part) * COLS : 0;
-    kiln::read<FULL>(x, true, out);
+    kiln::read<FULL>(x, !skipped, out);
+  }
+  template <class T, class R> KILN_DEVICE void read(const T* x, R rows, int part, f32 (&out)[VALUES]) {
+    i64 from = inside && !skipped ? rows.offset(row) : -1;
+    kiln::read<FULL>(x + from + i64(part) * COLS + i64(chunk) * VALUES, from >= 0, out);
+  }
+
+  template <bool ZERO> KILN_DEVICE void skip(bool is_skipped) {
+    static_assert(ZERO != KEEPS_SKIPPED, "the planner says so");
+    skipped = skipped || is_skipped;
   }
 
   // Numbers by column, for the thread's values.
@@ -117,12 +128,14 @@ template <bool FULL> struct Group {
   template <class F, class S>
   KILN_DEVICE void store(const QuantizedBlock<F>& q, u8* data, i64 stride, S* sf, i64 ld) {
     u32 bits = IS_PACKED ? packed_word(q.scale.ue8m0) : __float_as_uint(q.scale.sf);
-    if (inside) {
-      write<FULL>(data + packed_bytes<F>(offset + row * (stride - COLS)), q.codes);
+    if (skipped) bits = 0;
+    bool is_kept = KEEPS_SKIPPED && skipped;
+    if (inside && !is_kept) {
+      write<FULL>(data + packed_bytes<F>(offset + row * (stride - COLS)), zero_if(skipped, q.codes));
     }
     bool is_first = u32(chunk) % WORD_LANES == 0;
     if constexpr (!IS_GATHERED) {
-      if (is_first) store_word(sf, row, chunk / WORD_LANES, ld, bits);
+      if (is_first && !is_kept) store_word(sf, row, chunk / WORD_LANES, ld, bits);
     } else {
       u32 warp = threadIdx.x / 32, word = threadIdx.x % 32 / WORD_LANES;
       u32* words = shared<GroupShared>().words;

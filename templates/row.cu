@@ -48,6 +48,7 @@ template <bool FULL> struct Row {
   i64 num_rows, row;
   int first;  // of the vectors held by the block
   Amax amax;  // of the row
+  bool skipped = false;  // nothing is computed for the row: it is written 0, or with KEEPS_SKIPPED not at all
   RowShared& s;
 
   KILN_DEVICE explicit Row(i64 rows)
@@ -61,13 +62,26 @@ template <bool FULL> struct Row {
   }
 
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[COUNT]) {
+    read_row(x + row * stride, !skipped, part, out);
+  }
+  template <class T, class R> KILN_DEVICE void read(const T* x, R rows, int part, f32 (&out)[COUNT]) {
+    i64 from = is_row() && !skipped ? rows.offset(row) : -1;
+    read_row(x + from, from >= 0, part, out);
+  }
+  template <class T>
+  KILN_DEVICE void read_row(const T* x, bool is_there, int part, f32 (&out)[COUNT]) {
 #pragma unroll
     for (int h = 0; h < HELD; ++h) {
       f32 v[VALUES];
-      kiln::read<FULL>(x + row * stride + i64(part) * COLS + i64(vector(h)) * VALUES, is_inside(h), v);
+      kiln::read<FULL>(x + i64(part) * COLS + i64(vector(h)) * VALUES, is_there && is_inside(h), v);
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) out[h * VALUES + i] = v[i];
     }
+  }
+
+  template <bool ZERO> KILN_DEVICE void skip(bool is_skipped) {
+    static_assert(ZERO != KEEPS_SKIPPED, "the planner says so");
+    skipped = skipped || is_skipped;
   }
 
   // Numbers by column, for the thread's values.
@@ -163,13 +177,14 @@ template <bool FULL> struct Row {
 
   template <class F, class S>
   KILN_DEVICE void store(const QuantizedRow<F>& q, u8* data, i64 stride, S* sf, i64 ld) {
+    if (KEEPS_SKIPPED && skipped) return;
     data += packed_bytes<F>(row * stride);
 #pragma unroll
     for (int h = 0; h < HELD; ++h) {
       if constexpr (FULL && IS_STAGED) {
-        store_staged(q.codes[h], h, data);
+        store_staged(zero_if(skipped, q.codes[h]), h, data);
       } else if (is_inside(h)) {
-        write<FULL>(data + packed_bytes<F>(i64(vector(h)) * VALUES), q.codes[h]);
+        write<FULL>(data + packed_bytes<F>(i64(vector(h)) * VALUES), zero_if(skipped, q.codes[h]));
       }
     }
     if (threadIdx.x != 0 || first != 0) return;
@@ -177,7 +192,7 @@ template <bool FULL> struct Row {
     bool is_pad = !is_row() && ld == align_up(num_rows, 4);
     if (is_row() || is_pad) {
       u32 bits = IS_PACKED ? q.scale.ue8m0 : __float_as_uint(q.scale.sf);
-      store_sf<SF_LAYOUT>(sf, row, 0, 1, ld, is_pad ? 0 : bits);
+      store_sf<SF_LAYOUT>(sf, row, 0, 1, ld, is_pad || skipped ? 0 : bits);
     }
   }
 };

@@ -4,16 +4,37 @@
 
 #include <stdlib.h>
 
+/* Where a row of the chain begins in the matrix; -1 where it has none and is all zeros. */
+static int64_t row_offset(const struct kn_oracle_chain *chain, int64_t row) {
+  const kiln_tensor *x = chain->in;
+  if (x->rank == 3) return row / x->shape[1] * x->strides[0] + row % x->shape[1] * x->strides[1];
+  if (chain->gather) {
+    row = (int32_t)kn_oracle_get(chain->gather, row * chain->gather->strides[0]);
+    if (row < 0 || row >= x->shape[0]) return -1;
+  }
+  return row * x->strides[0];
+}
+
+static bool is_skipped(const struct kn_oracle_chain *chain, int64_t row) {
+  const kiln_tensor *skip = chain->skip, *masked = chain->masked;
+  if (skip && (int32_t)kn_oracle_get(skip, row * skip->strides[0]) < 0) return true;
+  if (!masked) return false;
+  const int64_t each = chain->in->shape[1];
+  return row % each >= (int32_t)kn_oracle_get(masked, row / each * masked->strides[0]);
+}
+
 static void run_load(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
   const kiln_tensor *x = chain->in;
+  const int last = x->rank - 1;
   (void)stage;
-  chain->cols = x->shape[1];
+  chain->cols = x->shape[last];
   chain->exact = true;
+  chain->is_skipped = is_skipped(chain, chain->first);
   for (int64_t i = 0; i < chain->rows; ++i) {
-    const int64_t base = (chain->first + i) * x->strides[0];
+    const int64_t base = chain->is_skipped ? -1 : row_offset(chain, chain->first + i);
     for (int64_t j = 0; j < chain->cols; ++j) {
-      const uint32_t code = kn_oracle_get(x, base + j * x->strides[1]);
-      const float value = kn_oracle_decode(x->dtype, code);
+      const float value =
+          base < 0 ? 0 : kn_oracle_decode(x->dtype, kn_oracle_get(x, base + j * x->strides[last]));
       chain->values[i * chain->cols + j] = (struct kn_oracle_values){value, value, value};
     }
   }
@@ -79,10 +100,20 @@ static const kiln_tensor *input_of(const struct parser *p, const char *key, int 
 }
 
 static kiln_status parse_load(const struct parser *p, struct kn_oracle_stage *stage) {
+  char zero[WORD];
+  struct kn_oracle_chain *chain = p->chain;
   stage->run = run_load;
-  p->chain->in = tensor_of(p, "", NULL);
-  if (!p->chain->in) return KILN_E_ARGUMENT;
-  switch (p->chain->in->dtype) {
+  chain->in = input_of(p, "", 2);
+  if (!chain->in) chain->in = input_of(p, "", 3);
+  chain->gather = input_of(p, "gather", 1);
+  chain->skip = input_of(p, "skip", 1);
+  chain->masked = input_of(p, "masked", 1);
+  chain->zero_skipped = argument(p->line, "zero_skipped", zero) && strcmp(zero, "1") == 0;
+  if (!chain->in) return KILN_E_ARGUMENT;
+  chain->num_rows = chain->gather          ? chain->gather->shape[0]
+                    : chain->in->rank == 3 ? chain->in->shape[0] * chain->in->shape[1]
+                                           : chain->in->shape[0];
+  switch (chain->in->dtype) {
     case KILN_F32:
     case KILN_F16:
     case KILN_BF16:
@@ -249,7 +280,6 @@ kiln_status kn_oracle_parse(const struct kn_oracle_job *job, struct kn_oracle_ch
     at += length + (at[length] == '\n');
   }
   if (!out->in || !out->data) return KILN_E_UNSUPPORTED;
-  out->num_rows = out->in->shape[0];
   return KILN_OK;
 }
 
@@ -261,7 +291,7 @@ kiln_status kn_oracle_run_chain(const struct kn_oracle_job *job) {
   int64_t band, width;
   if (status != KILN_OK) return status;
   band = chain.quantize.rows < chain.num_rows ? chain.quantize.rows : chain.num_rows;
-  width = chain.in->shape[1];
+  width = chain.in->shape[chain.in->rank - 1];
   if (band == 0 || width == 0) return KILN_OK;
   chain.values = calloc((size_t)band * (size_t)width, sizeof *chain.values);
   if (!chain.values) return KILN_E_MEMORY;

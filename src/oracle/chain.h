@@ -42,11 +42,14 @@ struct kn_oracle_chain {
   const kiln_tensor *in, *data, *sf;
   const kiln_tensor *written_data, *written_sf; /* or NULL: see kn_oracle_job */
   int64_t num_rows;
+  const kiln_tensor *gather, *skip, *masked; /* of load; NULL where they are absent */
+  bool zero_skipped;
 
   int64_t first, rows;             /* the band */
   int64_t cols;                    /* of the values held */
   struct kn_oracle_values *values; /* [rows][cols] */
   bool exact;                      /* no stage so far had a tolerance */
+  bool is_skipped;                 /* the band, which then is one row */
 };
 
 /* Reads the chain's text. */

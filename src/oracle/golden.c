@@ -131,61 +131,9 @@ void kn_golden_add_int(struct kn_golden_request *out, const char *name, int64_t 
   kn_golden_add(out, name, text);
 }
 
-/* Hands on the params of the list that the case has. */
-static void hand_on(const struct kn_golden *golden, const char *const *names,
-                    struct kn_golden_request *out) {
-  for (; *names; ++names) {
-    const char *value = kn_golden_param(golden->params, golden->num_params, *names);
-    if (value) kn_golden_add(out, *names, value);
-  }
-}
-
-static bool cast_request(const struct kn_golden *golden, const char *fmt,
-                         struct kn_golden_request *out) {
-  static const char *const names[] = {"num_per_channels", "round_sf",
-                                      "use_tma_aligned_col_major_sf", "use_packed_ue8m0", NULL};
-  const kiln_tensor *x = &kn_golden_array(golden, "x")->tensor;
-  const char *rows = kn_golden_param(golden->params, golden->num_params, "num_per_tokens");
-  if (!fmt || (rows && strcmp(rows, "1") != 0)) return false;
-  if (x->dtype != KILN_F32 && x->dtype != KILN_BF16 && x->dtype != KILN_F16) return false;
-  out->op = "per_token_cast";
-  kn_golden_add_int(out, "hidden", x->shape[1]);
-  kn_golden_add(out, "in_dtype", kiln_dtype_name(x->dtype));
-  kn_golden_add(out, "fmt", fmt);
-  hand_on(golden, names, out);
-  return kn_golden_array(golden, "x_sf") == NULL;
-}
-
-static bool swiglu_request(const struct kn_golden *golden, struct kn_golden_request *out) {
-  static const char *const names[] = {"num_per_tokens", "round_sf", "without_transpose", NULL};
-  static const char clamp[] = "swiglu_clamp_value";
-  const char *value = kn_golden_param(golden->params, golden->num_params, clamp);
-  out->op = "swiglu_forward_and_per_channel_cast_and_transpose";
-  kn_golden_add_int(out, "hidden", kn_golden_array(golden, "x")->tensor.shape[1] / 2);
-  hand_on(golden, names, out);
-  if (value) {
-    kn_golden_add(out, "present.swiglu_clamp_value", "true");
-    (void)snprintf(out->scalars[0].name, KN_GOLDEN_WORD, "%s", clamp);
-    (void)snprintf(out->scalars[0].value, KN_GOLDEN_WORD, "%s", value);
-    out->num_scalars = 1;
-  }
-  return true;
-}
-
 bool kn_golden_request(const struct kn_golden *golden, struct kn_golden_request *out) {
-  const struct kn_golden_array *x = kn_golden_array(golden, "x");
   *out = (struct kn_golden_request){.num_params = 0};
-  if (kn_golden_routing_request(golden, out)) return true;
-  if (!x || x->tensor.rank != 2) return false;
-  out->dims[out->num_dims++] = (kiln_dim){"num_tokens", x->tensor.shape[0]};
-  if (strcmp(golden->op, "per_token_cast") == 0) {
-    return cast_request(golden, kn_golden_param(golden->params, golden->num_params, "fmt"), out);
-  }
-  if (strcmp(golden->op, "per_token_cast_to_e5m6") == 0) return cast_request(golden, "e5m6", out);
-  if (strcmp(golden->op, "swiglu_forward_and_per_channel_cast_and_transpose") == 0) {
-    return swiglu_request(golden, out);
-  }
-  return false;
+  return kn_golden_routing_request(golden, out) || kn_golden_quant_request(golden, out);
 }
 
 /* ---- comparing ---- */

@@ -8,6 +8,8 @@
 void kn_golden_add(struct kn_golden_request *out, const char *name, const char *value);
 void kn_golden_add_int(struct kn_golden_request *out, const char *name, int64_t value);
 
+/* Cases of the quant family; false for others. */
+bool kn_golden_quant_request(const struct kn_golden *golden, struct kn_golden_request *out);
 /* Cases of mixture-of-experts routing; false for others. */
 bool kn_golden_routing_request(const struct kn_golden *golden, struct kn_golden_request *out);
 

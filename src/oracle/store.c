@@ -105,10 +105,11 @@ static uint32_t sf_code(const struct kn_oracle_chain *chain, struct block *b) {
   return code;
 }
 
-/* With the default ld the rows that fill a column up are 0. */
-static void pad(const struct kn_oracle_chain *chain) {
+/* After the last row: with the default ld the rows that fill a column up are 0. */
+static void finish(const struct kn_oracle_chain *chain) {
   const kiln_tensor *sf = chain->sf;
   const int64_t rows = sf->shape[0], ld = (rows + 3) / 4 * 4;
+  if (chain->first + chain->rows < chain->num_rows) return;
   if (chain->quantize.layout == KN_ORACLE_ROW_MAJOR || sf->strides[1] != ld) return;
   for (int64_t c = 0; c < sf->shape[1]; ++c) {
     for (int64_t r = rows; r < ld; ++r) kn_oracle_put(sf, c * ld + r, 0);
@@ -150,7 +151,8 @@ static void store_block(const struct kn_oracle_chain *chain, const struct block 
       const int64_t row = chain->first + i;
       const int64_t offset = chain->transposed ? j * data->strides[0] + row * data->strides[1]
                                                : row * data->strides[0] + j * data->strides[1];
-      kn_oracle_put(data, offset, code_of(chain, b, &chain->values[i * chain->cols + j], offset));
+      const struct kn_oracle_values *v = &chain->values[i * chain->cols + j];
+      kn_oracle_put(data, offset, chain->is_skipped ? 0 : code_of(chain, b, v, offset));
     }
   }
 }
@@ -159,12 +161,16 @@ void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage
   const int64_t width = chain->quantize.cols;
   struct block b = {.row = chain->first / chain->quantize.rows};
   (void)stage;
+  if (chain->is_skipped && !chain->zero_skipped) {
+    finish(chain);
+    return;
+  }
   for (b.first = 0; b.first < chain->cols; b.first += width) {
     b.count = chain->cols - b.first < width ? chain->cols - b.first : width;
     b.col = b.first / width;
-    measure(chain, &b);
-    sf_put(chain, &b, sf_code(chain, &b));
+    if (!chain->is_skipped) measure(chain, &b);
+    sf_put(chain, &b, chain->is_skipped ? 0 : sf_code(chain, &b));
     store_block(chain, &b);
   }
-  if (chain->first + chain->rows == chain->num_rows) pad(chain);
+  finish(chain);
 }

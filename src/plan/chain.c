@@ -41,44 +41,6 @@ static kiln_status flag(const struct kn_composer *c, const struct kn_stage_spec 
 
 /* ---- stages ---- */
 
-static kiln_status add_load(struct kn_composer *c, const struct kn_stage_spec *stage) {
-  struct kn_plan *plan = c->p->plan;
-  const char *name = kn_stage_arg_name(stage, "");
-  int index = kn_tensor_index(plan, name);
-  if (index < 0 || plan->tensors[index].spec->role == KILN_OUT) {
-    return kn_stage_fail(c, stage, "'%s' is no input tensor of the spec", name ? name : "");
-  }
-  const struct kn_plan_tensor *x = &plan->tensors[index];
-  if (x->rank != 2) return kn_stage_fail(c, stage, "%s has rank %d; allowed is 2", name, x->rank);
-  if (x->shape[0]->op != KN_EXPR_NAME || kn_spec_param(plan->spec, x->shape[0]->name)) {
-    return kn_stage_fail(c, stage, "axis 0 of %s must be a run-time size by name", name);
-  }
-  if (x->dtype != KILN_F32 && x->dtype != KILN_F16 && x->dtype != KILN_BF16) {
-    return kn_stage_fail(c, stage, "%s is %s; allowed are f32, f16 and bf16", name,
-                         kiln_dtype_name(x->dtype));
-  }
-  struct kn_scope scope = {.plan = plan};
-  struct kn_env env = kn_scope_env(&scope);
-  if (kn_expr_eval_int(x->shape[1], &env, &c->columns) != KILN_OK || c->columns < 1 ||
-      c->columns > 1 << 29) {
-    return kn_stage_fail(c, stage, "the columns of %s must be fixed by params, 1 to %d", name,
-                         1 << 29);
-  }
-  c->p->chain.load = index;
-  c->p->chain.is_bf16 = x->dtype == KILN_BF16;
-  c->p->chain.rows = x->shape[0];
-  c->p->chain.keeps_zero = true;
-  const char *stride = x->stride_free[0]
-                           ? kn_arena_printf(&plan->arena, "a.%s_stride0", name)
-                           : kn_arena_printf(&plan->arena, "i64(%" PRId64 ")", c->columns);
-  c->next = 1;
-  kiln_status status = kn_stage_line(
-      c, &c->p->load,
-      kn_arena_printf(&plan->arena, "auto v0 = stage::load<PARTS>(c, a.%s, %s);", name, stride));
-  if (status != KILN_OK) return status;
-  return kn_stage_line(c, &c->p->text, kn_arena_printf(&plan->arena, "load %s", name));
-}
-
 /* The scalar that bounds amax from below, and what may be given for it: contract 0. */
 static kiln_status clamp_min(struct kn_composer *c, const struct kn_stage_spec *stage,
                              const char **out_text, const char **out_name) {
@@ -207,6 +169,10 @@ static kiln_status check_stored(struct kn_composer *c, const struct kn_stage_spe
     data->shape[0] = data->shape[1];
     data->shape[1] = first;
   }
+  if (!kn_stage_is_rows(c, data->shape[chain->transposed ? 1 : 0])) {
+    return kn_stage_fail(c, stage, "axis %d of %s must be the chain's rows, %s",
+                         chain->transposed ? 1 : 0, data->spec->name, chain->rows_text);
+  }
   int axis = chain->transposed ? 0 : 1;
   if (kn_expr_eval_int(data->shape[axis], &env, &columns) != KILN_OK || columns != chain->cols) {
     return kn_stage_fail(c, stage, "axis %d of %s must have the chain's %" PRId64 " columns", axis,
@@ -272,7 +238,11 @@ static kiln_status add_store(struct kn_composer *c, const struct kn_stage_spec *
 }
 
 static const struct rule rules[] = {
-    {"load", KN_CHAIN_NOTHING, KN_CHAIN_VALUES, {""}, add_load},
+    {"load",
+     KN_CHAIN_NOTHING,
+     KN_CHAIN_VALUES,
+     {"", "data", "gather", "skip", "masked", "zero_skipped"},
+     kn_add_load},
     {"round", KN_CHAIN_VALUES, KN_CHAIN_VALUES, {""}, kn_add_round},
     {"silu", KN_CHAIN_VALUES, KN_CHAIN_VALUES, {0}, kn_add_activation},
     {"gelu", KN_CHAIN_VALUES, KN_CHAIN_VALUES, {0}, kn_add_activation},
@@ -399,8 +369,8 @@ static kiln_status keep(struct kn_composer *c) {
     status = kn_stage_line(c, &load, kn_arena_printf(&plan->arena, "return v%d;", c->loaded));
   }
   if (status == KILN_OK) {
-    status = kn_stage_line(c, &rows,
-                           kn_arena_printf(&plan->arena, "return a.%s;", c->p->chain.rows->name));
+    status =
+        kn_stage_line(c, &rows, kn_arena_printf(&plan->arena, "return %s;", c->p->chain.rows_cuda));
   }
   if (status == KILN_OK) {
     status = keep_phase(c, &phases[0], "KILN_DEVICE i64 chain_num_rows(const kiln_args& a)", &rows);

@@ -336,6 +336,11 @@ static kiln_status plan_dims(struct kn_plan *plan) {
   }
   plan->dims = list.names;
   plan->num_dims = list.count;
+  return KILN_OK;
+}
+
+/* After a chain was planned, which may change a tensor's shape. */
+static void find_absent_dims(struct kn_plan *plan) {
   for (size_t i = 0; i < plan->num_dims; ++i) plan->dim_is_absent[i] = true;
   for (size_t i = 0; i < plan->spec->num_tensors; ++i) {
     const struct kn_plan_tensor *tensor = &plan->tensors[i];
@@ -343,7 +348,6 @@ static kiln_status plan_dims(struct kn_plan *plan) {
       kn_expr_each_name(tensor->shape[axis], find_present, plan);
     }
   }
-  return KILN_OK;
 }
 
 static kiln_status plan_slots(struct kn_plan *plan) {
@@ -528,6 +532,7 @@ static kiln_status make(struct kn_planner *p, const kiln_param *params, size_t n
   } else if (status == KILN_OK) {
     status = plan_template(p);
   }
+  if (status == KILN_OK) find_absent_dims(plan);
   if (status == KILN_OK) status = add_tile(p);
   if (status == KILN_OK) status = add_presence(p);
   if (status == KILN_OK) status = add_tensor_types(p);

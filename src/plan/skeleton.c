@@ -71,6 +71,7 @@ static kiln_status add_chain_constants(struct kn_planner *p, int64_t values, boo
   if (status == KILN_OK) status = kn_add_bool(p, "TRANSPOSED", chain->transposed);
   if (status == KILN_OK) status = kn_add_bool(p, "BF16_VALUES", chain->is_bf16);
   if (status == KILN_OK) status = kn_add_bool(p, "KEEPS_ZERO", chain->keeps_zero);
+  if (status == KILN_OK) status = kn_add_bool(p, "KEEPS_SKIPPED", chain->keeps_skipped);
   if (status == KILN_OK) status = kn_add_bool(p, "HAS_FULL", has_full);
   return status;
 }
@@ -126,7 +127,7 @@ static kiln_status add_step(struct kn_planner *p, const char *template_name, int
 static const char *rows_text(struct kn_planner *p) {
   return kn_arena_printf(&p->plan->arena,
                          p->chain.layout == KN_SF_ROW_MAJOR ? "%s" : "align(%s, 4)",
-                         p->chain.rows->name);
+                         p->chain.rows_text);
 }
 
 /* Whether rows of the contiguous output, and the second half of the input, keep the alignment. */
@@ -242,6 +243,12 @@ static kiln_status plan_channel(struct kn_planner *p) {
     return refuse_tile(p, "threads", threads,
                        "are those that leave a multiple of 4 tokens to each thread, and to each "
                        "warp tokens of one scale block");
+  }
+  if (chain->skips) {
+    return kn_fail(KILN_E_UNSUPPORTED,
+                   "%s: rows are skipped where scale blocks are of one row, not of (%" PRId64
+                   ", 1)",
+                   p->plan->spec->name, chain->sf_rows);
   }
   if (chain->layout != KN_SF_ROW_MAJOR || kiln_dtype_bits(chain->format) != 8) {
     return kn_fail(KILN_E_UNSUPPORTED,

@@ -117,7 +117,7 @@ kiln_status kn_stage_input(const struct kn_composer *c, const struct kn_stage_sp
 }
 
 bool kn_stage_is_rows(const struct kn_composer *c, const struct kn_expr *extent) {
-  return extent->op == KN_EXPR_NAME && strcmp(extent->name, c->p->chain.rows->name) == 0;
+  return kn_expr_same(extent, c->p->chain.rows);
 }
 
 kiln_status kn_stage_extent(const struct kn_composer *c, const struct kn_stage_spec *stage,

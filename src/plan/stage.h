@@ -49,6 +49,8 @@ kiln_status kn_stage_line(const struct kn_composer *c, struct kn_lines *lines, c
 kiln_status kn_stage_call(struct kn_composer *c, struct kn_lines *lines, const char *name,
                           const char *types, const char *arguments);
 
+/* load.c */
+kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage);
 /* element.c: stages that work on values one by one. */
 kiln_status kn_add_gate(struct kn_composer *c, const struct kn_stage_spec *stage);
 kiln_status kn_add_round(struct kn_composer *c, const struct kn_stage_spec *stage);

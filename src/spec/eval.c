@@ -429,6 +429,17 @@ bool kn_expr_linear(const struct kn_expr *expr, const struct kn_env *env,
   return true;
 }
 
+bool kn_expr_same(const struct kn_expr *a, const struct kn_expr *b) {
+  if (!a || !b) return a == b;
+  if (a->op != b->op) return false;
+  if (a->op == KN_EXPR_NAME || a->op == KN_EXPR_SIZE) return strcmp(a->name, b->name) == 0;
+  if (a->op == KN_EXPR_CONSTANT) {
+    return a->constant.type == b->constant.type && a->constant.number == b->constant.number &&
+           a->constant.type != KN_VALUE_WORD;
+  }
+  return kn_expr_same(a->left, b->left) && kn_expr_same(a->right, b->right);
+}
+
 void kn_expr_each_name(const struct kn_expr *expr,
                        void (*visit)(void *user, const char *name, struct kn_mark mark),
                        void *user) {

@@ -99,6 +99,9 @@ bool kn_expr_linear(const struct kn_expr *expr, const struct kn_env *env,
                     bool (*is_unknown)(void *user, const char *name), void *user,
                     const char **out_name, int64_t *out_scale, int64_t *out_offset);
 
+/* Whether two expressions are written alike. */
+bool kn_expr_same(const struct kn_expr *a, const struct kn_expr *b);
+
 /* Calls `visit` for every name in expr (those of size() included, those of present() not). */
 void kn_expr_each_name(const struct kn_expr *expr,
                        void (*visit)(void *user, const char *name, struct kn_mark mark),

@@ -6,6 +6,13 @@
 
 namespace kiln {
 
+// The codes of a row that is skipped are 0, whatever a stage made of its zeros.
+template <class F, int N> KILN_DEVICE Codes<F, N> zero_if(bool skipped, Codes<F, N> codes) {
+#pragma unroll
+  for (int i = 0; i < Codes<F, N>::WORDS; ++i) codes.w[i] = skipped ? 0 : codes.w[i];
+  return codes;
+}
+
 // Writes the scale factor of block column `column`, or a packed word of four of them.
 template <SfLayout LAYOUT, class S>
 KILN_DEVICE void store_sf(S* sf, i64 row, i64 column, i64 columns, i64 ld, u32 bits) {

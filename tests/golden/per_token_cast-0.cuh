@@ -18,6 +18,7 @@ constexpr SfLayout SF_LAYOUT = SfLayout::ROW_MAJOR;
 constexpr bool TRANSPOSED = false;
 constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
+constexpr bool KEEPS_SKIPPED = false;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_TALL = false;
 constexpr int TILE_VALUES = 16;

@@ -15,6 +15,7 @@ constexpr SfLayout SF_LAYOUT = SfLayout::ROW_MAJOR;
 constexpr bool TRANSPOSED = true;
 constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
+constexpr bool KEEPS_SKIPPED = false;
 constexpr bool HAS_FULL = true;
 using input_t = bf16;
 constexpr int TILE_TOKENS = 128;

@@ -74,6 +74,7 @@ static const char *chain_spec(char *text, size_t capacity, const char *chain) {
                  "  b: {role: in, dtype: i32, shape: [hidden]}\n"
                  "  less: {role: in, dtype: f32, shape: [63]}\n"
                  "  w: {role: in, dtype: f32, shape: [num_routed, 8]}\n"
+                 "  routed: {role: out, dtype: e4m3, shape: [num_routed, hidden]}\n"
                  "chain: %s\nexamples: [{hidden: 64}]\n",
                  chain);
   return text;
@@ -103,6 +104,17 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
        "op: stage quantize: to is f32; allowed are e4m3, e5m2, e2m1 and e5m6"},
       {"[{load: x}, {round: i32}]",
        "op: stage round: it rounds to bf16, f16, e4m3 or e5m2, not to i32"},
+      {"[{load: {data: x, gather: less}}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage load: less is f32; allowed: i32"},
+      {"[{load: {data: x, gather: b}}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage load: axis 0 of b must be a run-time size by name"},
+      {"[{load: {data: x, skip: b}}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage load: b must have as many elements as the chain has rows"},
+      {"[{load: {data: x, masked: b}}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage load: b counts rows of a batch: x must have rank 3"},
+      {"[{load: x}, {quantize: {to: e4m3, sf_block: [1, hidden]}}, {store: {data: routed, sf: "
+       "out_sf}}]",
+       "op: stage store: axis 0 of routed must be the chain's rows, num_tokens"},
       {"[{load: x}, {silu: {clamp: flag}}]", "op: stage silu: it has no argument 'clamp'"},
       {"[{load: x}, geglu, swiglu]", "op: stage swiglu: only one gate can stand in a chain"},
       {"[{load: x}, {clamp: {max: flag}}]", "op: stage clamp: 'flag' is no scalar of the spec"},
@@ -126,7 +138,7 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
     struct kn_plan *plan = make_plan(spec, "sm_90a", "hidden=64");
     if (plan) fail_msg("'%s' was planned", cases[i].chain);
     assert_string_equal(kn_error_last()->message, cases[i].message);
-    assert_int_equal(kn_error_last()->line, 10); /* the place in the spec */
+    assert_int_equal(kn_error_last()->line, 11); /* the place in the spec */
     kn_spec_free(spec);
   }
 }

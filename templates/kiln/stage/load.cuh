@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kiln/types.cuh"
+#include "kiln/rows.cuh"
 
 namespace kiln::stage {
 
-// The thread's values of a row-strided matrix; with two parts, those of both halves of the row.
-template <int PARTS, class C, class T> KILN_DEVICE auto load(C& c, const T* x, i64 stride) {
+// The thread's values of a matrix; with two parts, those of both halves of the row. `rows` is the row
+// stride, or a map of rows.
+template <int PARTS, class C, class T, class R> KILN_DEVICE auto load(C& c, const T* x, R rows) {
   Values<PARTS, C::COUNT> values;
 #pragma unroll
-  for (int part = 0; part < PARTS; ++part) c.read(x, stride, part, values.v[part]);
+  for (int part = 0; part < PARTS; ++part) c.read(x, rows, part, values.v[part]);
   return values;
 }
 
