@@ -18,6 +18,8 @@ static const struct {
     {"group_count", kn_oracle_run_group_count},
     {"aux_fi", kn_oracle_run_aux_fi},
     {"inplace_unique_group_indices", kn_oracle_run_unique},
+    {"topk_gate", kn_oracle_run_topk_gate},
+    {"topk_sum_and_topk_group_idx", kn_oracle_run_topk_groups},
 };
 enum { NUM_OPERATORS = sizeof operators / sizeof *operators };
 

@@ -20,4 +20,13 @@ bool kn_oracle_parallel(const struct kn_oracle_case *c, struct kn_oracle_paralle
 /* Step 9 of top2_sum_gate for an expert of at least 0. */
 int64_t kn_oracle_mask_by_tp(const struct kn_oracle_parallel *p, int64_t e);
 
+/* Whether a score ranks before another: NaN behind all numbers. */
+bool kn_oracle_ranks_before(double a, double b);
+/* The indices of the `num_chosen` best scores that are not excluded (NULL: none is), best first,
+   ties to the smaller index; -1 where none is left. */
+void kn_oracle_choose(const double *scores, int64_t count, const bool *excluded, int64_t num_chosen,
+                      int64_t *out);
+/* The sum of the one or two best scores of a group, rounded to f32 or not. */
+double kn_oracle_group_score(const double *scores, int64_t size, int64_t best, bool in_f32);
+
 #endif

@@ -33,6 +33,8 @@ extern "C" void simt_sync_block(const char *what);
 extern "C" int simt_sync_block_count(const char *what, int predicate);
 extern "C" uint64_t simt_exchange(const char *what, uint32_t mask, uint64_t value, int from_lane);
 extern "C" uint32_t simt_vote(const char *what, uint32_t mask, bool predicate);
+extern "C" uint32_t simt_match(const char *what, uint32_t mask, uint64_t value);
+extern "C" uint64_t simt_largest(const char *what, uint32_t mask, uint64_t value);
 extern "C" void *simt_shared(size_t bytes);
 extern "C" void simt_copy_async(void *shared, const void *global, size_t bytes);
 extern "C" void simt_copy_async_wait();
@@ -117,22 +119,13 @@ inline int __all_sync(unsigned mask, int p) {
 }
 
 inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
-  for (int other = 16; other > 0; other /= 2) {
-    unsigned theirs = __shfl_xor_sync(mask, value, other);
-    if (theirs > value) value = theirs;
-  }
-  return value;
+  return unsigned(simt::simt_largest("__reduce_max_sync", mask, value));
 }
 inline unsigned __reduce_min_sync(unsigned mask, unsigned value) {
-  return ~__reduce_max_sync(mask, ~value);
+  return ~unsigned(simt::simt_largest("__reduce_min_sync", mask, ~value));
 }
-// Which lanes hold the same value: for the whole warp.
 inline unsigned __match_any_sync(unsigned mask, unsigned value) {
-  unsigned peers = 0;
-  for (int lane = 0; lane < 32; ++lane) {
-    if (__shfl_sync(mask, value, lane) == value) peers |= 1u << lane;
-  }
-  return peers;
+  return simt::simt_match("__match_any_sync", mask, value);
 }
 
 inline unsigned __float_as_uint(float x) {

@@ -161,6 +161,21 @@ bool have_all_arrived(const Fiber &fiber, const Fiber *lanes, size_t num_lanes) 
   return true;
 }
 
+// Operations over all lanes of a mask, in the place of a lane to read from.
+enum { VOTE = -1, MATCH = -2, LARGEST = -3 };
+
+// What lane `own` gets of an operation over all deposits.
+uint64_t combine(int operation, const Fiber *lanes, size_t num_lanes, size_t own) {
+  uint64_t result = 0;
+  for (size_t k = 0; k < num_lanes; ++k) {
+    if (!(lanes[own].mask >> k & 1)) continue;
+    if (operation == VOTE) result |= (lanes[k].value & 1) << k;
+    if (operation == MATCH) result |= uint64_t(lanes[k].value == lanes[own].value) << k;
+    if (operation == LARGEST) result = std::max(result, lanes[k].value);
+  }
+  return result;
+}
+
 // A warp operation is done as soon as the last lane of the mask has come, so that the warp goes on
 // and does not wait for other warps: only barriers of the block order those.
 void finish_warp_operation(const Fiber &last) {
@@ -172,11 +187,8 @@ void finish_warp_operation(const Fiber &last) {
   for (size_t j = 0; j < num_lanes; ++j) {
     if (!(mask >> j & 1)) continue;
     int from = lanes[j].from;
-    if (from < 0) {  // a vote: all deposits as bits
-      lanes[j].result = 0;
-      for (size_t k = 0; k < num_lanes; ++k) {
-        if (mask >> k & 1) lanes[j].result |= (lanes[k].value & 1) << k;
-      }
+    if (from < 0) {
+      lanes[j].result = combine(from, lanes, num_lanes, j);
     } else if (!(mask >> from & 1)) {
       fail(lanes[j], "reads lane " + std::to_string(from) + ", which is not in the mask");
     } else {
@@ -326,7 +338,17 @@ __attribute__((visibility("default"))) uint64_t simt_exchange(const char *what, 
 
 __attribute__((visibility("default"))) uint32_t simt_vote(const char *what, uint32_t mask,
                                                           bool predicate) {
-  return uint32_t(simt_exchange(what, mask, predicate, -1));
+  return uint32_t(simt_exchange(what, mask, predicate, VOTE));
+}
+
+__attribute__((visibility("default"))) uint32_t simt_match(const char *what, uint32_t mask,
+                                                           uint64_t value) {
+  return uint32_t(simt_exchange(what, mask, value, MATCH));
+}
+
+__attribute__((visibility("default"))) uint64_t simt_largest(const char *what, uint32_t mask,
+                                                             uint64_t value) {
+  return simt_exchange(what, mask, value, LARGEST);
 }
 
 __attribute__((visibility("default"))) void *simt_shared(size_t bytes) {

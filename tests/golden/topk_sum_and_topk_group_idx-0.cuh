@@ -1,0 +1,20 @@
+#line 1 "kiln/generated"
+namespace kiln {
+constexpr int TARGET = 90;
+using score_dtype_t = f32;
+using index_dtype_t = i64;
+constexpr i64 NUM_GROUPS = 8;
+constexpr i64 GROUP_SIZE = 32;
+constexpr i64 NUM_TOPK_SUM = 2;
+constexpr i64 NUM_TOPK_GROUPS = 4;
+using scores_t = f32;
+constexpr int SCORES_RANK = 3;
+using topk_group_idx_t = i64;
+constexpr int TOPK_GROUP_IDX_RANK = 2;
+struct kiln_args {
+  i64 num_tokens;
+  const scores_t* scores;
+  topk_group_idx_t* topk_group_idx;
+};
+static_assert(sizeof(kiln_args) == 24, "host and device agree on kiln_args");
+}  // namespace kiln
