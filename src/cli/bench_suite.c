@@ -35,6 +35,17 @@
       SWIGLU(hidden, " num_per_tokens=32 without_transpose=true"), TRANSPOSE(hidden, "bf16"), \
       TRANSPOSE(hidden, "e4m3"), TRANSPOSE(hidden, "f32")
 
+#define QUANT(hidden, op, params) \
+  { "quant", op, "hidden=" #hidden " " params, "num_tokens=8064", false }
+#define QUANT_HIDDEN(hidden)                                                 \
+  QUANT(hidden, "per_block_cast", "in_dtype=bf16 fmt=e4m3"),                 \
+      QUANT(hidden, "per_block_cast", "in_dtype=bf16 fmt=e4m3 " PACKED),     \
+      QUANT(hidden, "per_block_cast",                                        \
+            "in_dtype=bf16 fmt=e4m3 num_per_tokens=32 num_per_channels=32"), \
+      QUANT(hidden, "per_block_cast", "in_dtype=f32 fmt=e4m3"),              \
+      QUANT(hidden, "per_block_cast",                                        \
+            "in_dtype=bf16 fmt=e2m1 num_per_tokens=32 num_per_channels=32")
+
 const struct bench_case bench_cases[] = {
     HIDDEN(7168),
     HIDDEN(4096),
@@ -45,5 +56,8 @@ const struct bench_case bench_cases[] = {
     PER_TOKEN_SMALL(1, "hidden"),
     PER_TOKEN_SMALL(16, "hidden"),
     PER_TOKEN_SMALL(128, "hidden"),
+    QUANT_HIDDEN(7168),
+    QUANT_HIDDEN(4096),
+    QUANT_HIDDEN(2048),
 };
 const size_t bench_num_cases = sizeof bench_cases / sizeof *bench_cases;

@@ -27,6 +27,7 @@ enum kind {
   NORMAL,
   ZEROS,    /* of both signs */
   SOME_NAN, /* among normal data */
+  LONE_NAN, /* hardly ever two in a block */
   ALL_NAN,
   SOME_INF,
   SUBNORMAL, /* of f32, bf16 and f16 */
@@ -55,6 +56,8 @@ static float edge(enum kind kind, uint64_t random) {
       return random & 1 ? -0.0f : 0.0f;
     case SOME_NAN:
       return random % 13 == 0 ? NAN : value;
+    case LONE_NAN:
+      return random % 1021 == 0 ? NAN : value;
     case ALL_NAN:
       return NAN;
     case SOME_INF:

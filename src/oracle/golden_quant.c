@@ -24,6 +24,7 @@ static const struct quant operators[] = {
      .columns = 1,
      .has_in_dtype = true,
      .fmt = "e5m6"},
+    {.op = "per_block_cast", .columns = 1, .has_in_dtype = true},
     {.op = "per_channel_cast", .columns = 1, .has_in_dtype = true},
     {.op = "per_channel_cast_fused",
      .columns = 1,

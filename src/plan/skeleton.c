@@ -271,6 +271,38 @@ static kiln_status plan_channel(struct kn_planner *p) {
                   has_full, values, 16, out_align);
 }
 
+static kiln_status plan_block(struct kn_planner *p) {
+  enum { CHANNELS = 128, HELD = 32 }; /* of a tile; values of a thread */
+  const struct kn_chain *chain = &p->chain;
+  const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
+  int64_t values = 0, threads = 0;
+  kiln_status status = values_of(p, power_dividing(chain->cols, 8), chain->cols, &values);
+  if (status == KILN_OK && (values > HELD || CHANNELS / values > 256)) {
+    return refuse_tile(p, "values", values, "are powers of two up to 32");
+  }
+  if (status == KILN_OK) status = threads_of(p, chain->sf_rows * CHANNELS / HELD, &threads);
+  if (status != KILN_OK) return status;
+  int64_t step = threads * values / CHANNELS;
+  if (step == 0 || threads * values % CHANNELS || chain->sf_rows % step ||
+      (CHANNELS / values > 32 && step * (CHANNELS / values) % 32)) {
+    return refuse_tile(p, "threads", threads, "are those that share the block's rows evenly");
+  }
+  (void)kn_tile(p, "channels", CHANNELS);
+  (void)kn_tile(
+      p, "blocks_per_sm",
+      at_least(p->plan->limits->registers_per_sm / (threads * (chain->parts == 2 ? 72 : 56)), 1));
+  int64_t x_align = access_bytes(x->dtype, values);
+  int64_t out_align = access_bytes(chain->format, values);
+  bool has_full = values > 1 && rows_stay_aligned(p, x_align, out_align);
+  status = add_chain_constants(p, values, has_full);
+  if (status != KILN_OK) return status;
+  return add_step(
+      p, "block", threads, CHANNELS / chain->sf_cols * threads / 4,
+      kn_arena_printf(&p->plan->arena, "ceil_div(%s, %" PRId64 ") * %" PRId64, chain->rows->name,
+                      chain->sf_rows, (chain->cols + CHANNELS - 1) / CHANNELS),
+      has_full, values, x_align, out_align);
+}
+
 kiln_status kn_plan_skeleton(struct kn_planner *p) {
   const struct kn_chain *chain = &p->chain;
   bool in_warp = chain->sf_rows == 1 && (chain->sf_cols == 16 || chain->sf_cols == 32 ||
@@ -285,10 +317,15 @@ kiln_status kn_plan_skeleton(struct kn_planner *p) {
   if (chain->sf_cols == 1 && (chain->sf_rows == 32 || chain->sf_rows == 128)) {
     return plan_channel(p);
   }
+  if ((chain->sf_rows == 32 || chain->sf_rows == 128) &&
+      (chain->sf_cols == 32 || chain->sf_cols == 128) && !chain->transposed &&
+      chain->format != KILN_E5M6) {
+    return plan_block(p);
+  }
   return kn_fail(KILN_E_UNSUPPORTED,
                  "%s: the scale block is (%" PRId64 ", %" PRId64
                  "); allowed are (1, n) with n of "
                  "16, 32, 64, 128 that divides the row or the whole row (%" PRId64
-                 "), and (32, 1) or (128, 1)",
+                 "), (32, 1), (128, 1), and not transposed or e5m6 {32, 128} x {32, 128}",
                  p->plan->spec->name, chain->sf_rows, chain->sf_cols, chain->cols);
 }
