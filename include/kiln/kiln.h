@@ -294,12 +294,11 @@ static inline void kiln_launch_options_init(kiln_launch_options *o) {
 }
 
 /*
- * Launches `kernel` on `stream`, a CUstream or cudaStream_t of the device's primary context; NULL is
- * its legacy default stream.
- * `args` holds the spec's tensors and scalars by name, in any order. `options` may be NULL.
- * Everything is checked first: names, dtypes, ranks, shapes, strides, element alignment, sizes.
- * Asynchronous, allocates nothing, safe in stream capture; launches nothing if all outputs are
- * empty. The caller's current CUDA context is left as it was.
+ * Launches `kernel` on `stream`, a CUstream or cudaStream_t of the device's primary context; NULL
+ * is its legacy default stream. `args` holds the spec's tensors and scalars by name, in any order.
+ * `options` may be NULL. Everything is checked first: names, dtypes, ranks, shapes, strides,
+ * element alignment, sizes. Asynchronous, allocates nothing, safe in stream capture; launches
+ * nothing if all outputs are empty. The caller's current CUDA context is left as it was.
  *
  * Errors: KILN_E_ARGUMENT (nothing was launched or written), KILN_E_CUDA.
  */

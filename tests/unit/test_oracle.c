@@ -351,7 +351,7 @@ static void test_unknown(void **state) {
 
 /* The same data for the same seed, other data for another; edges are there. */
 static void test_fill(void **state) {
-  enum { ROWS = 256, COLS = 320 };
+  enum { ROWS = 512, COLS = 640 };
   static float a[ROWS * COLS], b[ROWS * COLS];
   const int64_t shape[2] = {ROWS, COLS};
   kiln_tensor t = kiln_tensor_make(a, KILN_F32, 2, shape), u = t;
