@@ -67,6 +67,10 @@ template <bool FULL> struct Vector {
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
     kiln::read<FULL>(x + row * stride + i64(part) * COLS + place.column, inside, out);
   }
+  template <class T, class R> KILN_DEVICE void read(const T* x, R rows, int part, f32 (&out)[VALUES]) {
+    i64 from = inside ? rows.offset(row) : -1;
+    kiln::read<FULL>(x + from + i64(part) * COLS + place.column, from >= 0, out);
+  }
   // Numbers by column, for the vector's values.
   template <class T> KILN_DEVICE void read_columns(const T* p, int part, f32 (&out)[VALUES]) {
     read_cached<FULL>(p + (inside ? part * COLS + place.column : 0), out);

@@ -8,9 +8,9 @@
 //
 // Scale factors are gathered in shared memory, so that a block writes them in whole sectors.
 //
-// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, HAS_FULL, IS_TALL,
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, COUNTS, HAS_FULL, IS_TALL,
 //             TILE_THREADS, TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
-// Shared bytes: 4 * TILE_THREADS
+// Shared bytes: 4 * TILE_THREADS + (COUNTS ? 12 * warps : 4)
 // needs: kiln/rowwise.cuh
 namespace kiln {
 
@@ -38,6 +38,7 @@ static_assert(SF_COLS % VALUES == 0 && WORD_LANES <= 32, "a block and a word fit
 
 struct GroupShared {
   u32 words[TILE_THREADS];
+  u32 counts[COUNTS ? WARPS * 3 : 1];
 };
 
 // A thread's codes, and the scale of the block that they are in.
@@ -54,6 +55,7 @@ template <bool FULL> struct Group {
   i64 num_rows, row, offset;  // of the thread's values, if rows were contiguous
   int chunk;
   bool inside;  // of the matrix; the others take part in shuffles
+  Counts counts;
   bool skipped = false;  // nothing is computed for the row: it is written 0, or with KEEPS_SKIPPED not at all
 
   KILN_DEVICE explicit Group(i64 rows) : num_rows(rows) {
@@ -83,6 +85,11 @@ template <bool FULL> struct Group {
   template <class T, class R> KILN_DEVICE void read(const T* x, R rows, int part, f32 (&out)[VALUES]) {
     i64 from = inside && !skipped ? rows.offset(row) : -1;
     kiln::read<FULL>(x + from + i64(part) * COLS + i64(chunk) * VALUES, from >= 0, out);
+  }
+
+  KILN_DEVICE bool is_counted(int) const { return inside && !skipped; }
+  KILN_DEVICE void finish_counts() {
+    if constexpr (COUNTS) add_counts<WARPS>(counts, shared<GroupShared>().counts);
   }
 
   template <bool ZERO> KILN_DEVICE void skip(bool is_skipped) {
@@ -168,7 +175,9 @@ template <bool FULL> KILN_DEVICE void group(const kiln_args& a) {
   ptx::grid_launch_dependents();
   ptx::grid_dependency_wait();
   Group<FULL> c(chain_num_rows(a));
-  chain_store(a, c, chain_load(a, c));
+  auto values = chain_load(a, c);
+  c.finish_counts();
+  chain_store(a, c, values);
 }
 
 }  // namespace kiln

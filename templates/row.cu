@@ -6,9 +6,9 @@
 // coalesce. A row too long for the registers of 1024 threads is read twice: once for its amax, once
 // for its codes (KEEPS_ROW tells).
 //
-// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, IS_STAGED, HAS_FULL, TILE_THREADS, code_t,
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, COUNTS, IS_STAGED, HAS_FULL, TILE_THREADS, code_t,
 //             TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
-// Shared bytes: 256 + (IS_STAGED ? 12 * TILE_THREADS : 16)
+// Shared bytes: 256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (COUNTS ? 16 * warps : 16)
 // needs: kiln/rowwise.cuh
 namespace kiln {
 
@@ -29,9 +29,11 @@ struct RowShared {
   u32 has_nan[32];
   // e5m6 takes 12 bytes a vector. Through shared memory, a warp stores whole 16-byte pieces.
   alignas(16) u32 stage[IS_STAGED ? TILE_THREADS * 3 : 4];
+  alignas(16) u32 counts[COUNTS ? WARPS * 4 : 4];
 };
 
-static_assert(sizeof(RowShared) == 256 + (IS_STAGED ? 12 * TILE_THREADS : 16),
+static_assert(sizeof(RowShared) ==
+                  256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (COUNTS ? 16 * WARPS : 16),
               "the planner counts so");
 
 // The codes of the vectors that a thread holds, and the row's scale.
@@ -48,6 +50,7 @@ template <bool FULL> struct Row {
   i64 num_rows, row;
   int first;  // of the vectors held by the block
   Amax amax;  // of the row
+  Counts counts;
   bool skipped = false;  // nothing is computed for the row: it is written 0, or with KEEPS_SKIPPED not at all
   RowShared& s;
 
@@ -77,6 +80,11 @@ template <bool FULL> struct Row {
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) out[h * VALUES + i] = v[i];
     }
+  }
+
+  KILN_DEVICE bool is_counted(int i) const { return !skipped && is_inside(i / VALUES); }
+  KILN_DEVICE void finish_counts() {
+    if constexpr (COUNTS) add_counts<WARPS>(counts, s.counts);
   }
 
   template <bool ZERO> KILN_DEVICE void skip(bool is_skipped) {
@@ -205,12 +213,14 @@ template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
     auto values = chain_load(a, c);
     c.see(values.v[0]);
     c.reduce();
+    c.finish_counts();
     chain_store(a, c, values);
   } else {
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
       c.see(chain_load(a, c).v[0]);
     }
     c.reduce();
+    c.finish_counts();  // what the second reading counts nobody asks for
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
       chain_store(a, c, chain_load(a, c));
     }

@@ -135,12 +135,16 @@ static kiln_status scalar_of(const struct parser *p, const char *key, float *out
 }
 
 static kiln_status parse_swiglu(const struct parser *p, struct kn_oracle_stage *stage) {
+  char math[WORD];
   stage->run = kn_oracle_swiglu;
+  stage->is_fast = argument(p->line, "math", math) && strcmp(math, "fast") == 0;
+  stage->tensor = input_of(p, "count", 1);
   return scalar_of(p, "clamp", &stage->max, &stage->has_max);
 }
 
 static kiln_status parse_geglu(const struct parser *p, struct kn_oracle_stage *stage) {
   stage->run = kn_oracle_geglu;
+  stage->tensor = input_of(p, "count", 1);
   return scalar_of(p, "clamp", &stage->max, &stage->has_max);
 }
 

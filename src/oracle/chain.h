@@ -29,7 +29,8 @@ struct kn_oracle_stage {
   kiln_dtype dtype;      /* round */
   bool has_min, has_max; /* of clamp; the gates have one bound */
   float min, max;
-  const kiln_tensor *tensor, *index; /* bias; weights and their index */
+  bool is_fast; /* swiglu */
+  const kiln_tensor *tensor, *index; /* bias; weights and their index; a gate's counters */
 };
 
 enum { KN_ORACLE_MAX_STAGES = 32 };

@@ -124,12 +124,29 @@ static struct kn_oracle_values swish(float l, float r) {
   return out;
 }
 
+/* The fast form is 1e-5 off at most, or where its divisor overflows below any scale that counts. */
+static struct kn_oracle_values swish_fast(float l, float r) {
+  const float v = silu_nominal(l) * r, slack = fabsf(v) * 1e-5f + fabsf(r) * 1e-35f;
+  if (!isfinite(v)) return swish(l, r);
+  return between(v, v - slack, v + slack);
+}
+
 static struct kn_oracle_values gelu_times(float l, float r) {
   const struct kn_oracle_values g = gelu(l);
   return between(g.nominal * r, g.low * r, g.high * r);
 }
 
 typedef struct kn_oracle_values (*gate_function)(float l, float r);
+
+/* How many of a row's gates and ups are clamped: counters that are added to. */
+static void count(const struct kn_oracle_stage *stage, float l, float r) {
+  const bool is_over[3] = {l > stage->max, r > stage->max, r < -stage->max};
+  for (int k = 0; k < 3 && stage->tensor; ++k) {
+    const int64_t at = k * stage->tensor->strides[0];
+    if (!is_over[k]) continue;
+    kn_oracle_put_index(stage->tensor, at, kn_oracle_get_index(stage->tensor, at) + 1);
+  }
+}
 
 static struct kn_oracle_values clamped_gate(const struct kn_oracle_stage *stage, gate_function gate,
                                             float l, float r) {
@@ -151,6 +168,7 @@ static void run_gate(struct kn_oracle_chain *chain, const struct kn_oracle_stage
       const float corners[4][2] = {
           {l.low, r.low}, {l.low, r.high}, {l.high, r.low}, {l.high, r.high}};
       struct kn_oracle_values out = clamped_gate(stage, gate, l.nominal, r.nominal);
+      if (!chain->is_skipped) count(stage, l.nominal, r.nominal);
       for (int k = 0; k < 4 && !chain->exact && !isnan(out.nominal); ++k) {
         const struct kn_oracle_values v = clamped_gate(stage, gate, corners[k][0], corners[k][1]);
         take_in(&out, &v);
@@ -163,7 +181,7 @@ static void run_gate(struct kn_oracle_chain *chain, const struct kn_oracle_stage
 }
 
 void kn_oracle_swiglu(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
-  run_gate(chain, stage, swish);
+  run_gate(chain, stage, stage->is_fast ? swish_fast : swish);
 }
 
 void kn_oracle_geglu(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
@@ -209,9 +227,9 @@ void kn_oracle_add_bias(struct kn_oracle_chain *chain, const struct kn_oracle_st
   }
 }
 
-/* Times the row's weight; a row without one is +0 whatever it holds. */
+/* Times the row's weight; without one that is +0, against which what is not finite counts as 0. */
 static struct kn_oracle_values weighted(struct kn_oracle_values v, bool is_there, float weight) {
-  if (!is_there) return exactly(0);
+  if (!is_there) return exactly(isfinite(v.nominal) ? v.nominal * 0.0f : 0.0f);
   return between(v.nominal * weight, v.low * weight, v.high * weight);
 }
 

@@ -31,6 +31,11 @@ static const struct quant operators[] = {
      .has_in_dtype = true,
      .optional = {"pos_to_token"}},
     {.op = "per_channel_cast_and_transpose", .columns = 1},
+    {.op = "swiglu_forward_and_per_token_cast",
+     .columns = 2,
+     .has_in_dtype = true,
+     .optional = {"topk_weights", "pos_to_token_topk", "pos_to_expert", "clamped_count"},
+     .scalars = {"swiglu_clamp_value"}},
     {.op = "swiglu_forward_and_per_channel_cast_and_transpose",
      .columns = 2,
      .scalars = {"swiglu_clamp_value"}},
@@ -61,10 +66,11 @@ static void add_scalar(struct kn_golden_request *out, const char *name, const ch
   (void)snprintf(scalar->value, KN_GOLDEN_WORD, "%s", value);
 }
 
-static void add_dim(const struct kn_golden *golden, const char *name, const char *array,
+/* A run-time size is axis `axis` of the array, or where there is none the rows of x. */
+static void add_dim(const struct kn_golden *golden, const char *name, const char *array, int axis,
                     struct kn_golden_request *out) {
   const struct kn_golden_array *a = kn_golden_array(golden, array);
-  const int64_t extent = a ? a->tensor.shape[0] : kn_golden_array(golden, "x")->tensor.shape[0];
+  const int64_t extent = a ? a->tensor.shape[axis] : kn_golden_array(golden, "x")->tensor.shape[0];
   out->dims[out->num_dims++] = (kiln_dim){name, extent};
 }
 
@@ -102,8 +108,9 @@ bool kn_golden_quant_request(const struct kn_golden *golden, struct kn_golden_re
     for (int k = 0; k < MAX_NAMES && q->optional[k]; ++k) {
       if (kn_golden_array(golden, q->optional[k])) add_present(out, q->optional[k]);
     }
-    add_dim(golden, "num_tokens", "x", out);
-    add_dim(golden, "num_expanded_tokens", "pos_to_token", out);
+    add_dim(golden, "num_tokens", "topk_weights", 0, out);
+    add_dim(golden, "num_topk", "topk_weights", 1, out);
+    add_dim(golden, "num_expanded_tokens", "pos_to_token", 0, out);
     return true;
   }
   return false;

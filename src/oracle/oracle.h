@@ -7,7 +7,7 @@
  *   load x gather=pos_to_token skip=pos_to_expert masked=masked_m zero_skipped=1
  *   round to=bf16
  *   silu | gelu | gelu_tanh | relu2
- *   swiglu clamp=swiglu_clamp_value       geglu likewise
+ *   swiglu clamp=swiglu_clamp_value count=clamped_count math=fast       geglu likewise
  *   clamp min=low max=high
  *   add_bias bias=bias
  *   scale_by_weight weights=topk_weights index=pos_to_token_topk

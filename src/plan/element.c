@@ -24,10 +24,50 @@ kiln_status kn_add_activation(struct kn_composer *c, const struct kn_stage_spec 
   return add(c, stage, "", "", stage->name);
 }
 
+/* What a gate clamps may be counted: three numbers, added to. */
+static kiln_status count_text(struct kn_composer *c, const struct kn_stage_spec *stage,
+                              bool is_clamped, const char **out, const char **out_name) {
+  static const kiln_dtype i64 = KILN_I64;
+  const struct kn_plan *plan = c->p->plan;
+  int index = -1;
+  kiln_status status = kn_stage_input(c, stage, "count", 1, &i64, 1, &index);
+  *out = "none{}";
+  *out_name = NULL;
+  if (status != KILN_OK || index < 0) return status;
+  const struct kn_plan_tensor *count = &plan->tensors[index];
+  struct kn_scope scope = {.plan = plan};
+  struct kn_env env = kn_scope_env(&scope);
+  int64_t extent = 0;
+  *out_name = count->spec->name;
+  if (count->spec->role != KILN_INOUT ||
+      kn_expr_eval_int(count->shape[0], &env, &extent) != KILN_OK || extent != 3) {
+    return kn_stage_fail(c, stage, "%s must be an inout tensor of 3 elements", *out_name);
+  }
+  if (!is_clamped) return kn_stage_fail(c, stage, "%s needs a clamp", *out_name);
+  c->p->chain.counts = true;
+  *out = kn_arena_printf(&c->p->plan->arena, "a.%s", *out_name);
+  return *out ? KILN_OK : kn_plan_no_memory(c->p->plan);
+}
+
+/* `math: exact` or `fast`, as a word or the param that has it. */
+static kiln_status is_fast(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                           bool *out) {
+  const struct kn_stage_arg *arg = kn_find_stage_arg(stage, "math");
+  struct kn_value value;
+  *out = false;
+  if (!arg) return KILN_OK;
+  kiln_status status = kn_stage_value(c, arg, 0, KN_VALUE_WORD, &value);
+  if (status != KILN_OK) return status;
+  *out = strcmp(value.word, "fast") == 0;
+  if (*out || strcmp(value.word, "exact") == 0) return KILN_OK;
+  return kn_stage_fail(c, stage, "math is %s; allowed are exact and fast", value.word);
+}
+
 kiln_status kn_add_gate(struct kn_composer *c, const struct kn_stage_spec *stage) {
   struct kn_plan *plan = c->p->plan;
-  const char *clamp = NULL;
-  bool present = false;
+  const char *clamp = NULL, *count = NULL, *count_name = NULL;
+  const bool has_math = strcmp(stage->name, "swiglu") == 0;
+  bool present = false, fast = false;
   const char *name = kn_stage_arg_name(stage, "clamp");
   if (c->parts == 2) return kn_stage_fail(c, stage, "only one gate can stand in a chain");
   if (c->columns % 2) {
@@ -36,12 +76,19 @@ kiln_status kn_add_gate(struct kn_composer *c, const struct kn_stage_spec *stage
                          c->columns);
   }
   kiln_status status = kn_stage_scalar_text(c, stage, name, &clamp, &present);
+  if (status == KILN_OK) status = count_text(c, stage, present, &count, &count_name);
+  if (status == KILN_OK) status = is_fast(c, stage, &fast);
   if (status != KILN_OK) return status;
   c->columns /= 2;
   c->parts = 2;
-  return add(
-      c, stage, "", kn_arena_printf(&plan->arena, ", %s", clamp),
-      present ? kn_arena_printf(&plan->arena, "%s clamp=%s", stage->name, name) : stage->name);
+  return add(c, stage,
+             !has_math ? ""
+             : fast    ? "<true>"
+                       : "<false>",
+             kn_arena_printf(&plan->arena, ", %s, %s", clamp, count),
+             kn_arena_printf(&plan->arena, "%s%s%s%s%s%s", stage->name, present ? " clamp=" : "",
+                             present ? name : "", count_name ? " count=" : "",
+                             count_name ? count_name : "", fast ? " math=fast" : ""));
 }
 
 kiln_status kn_add_round(struct kn_composer *c, const struct kn_stage_spec *stage) {

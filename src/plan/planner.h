@@ -29,6 +29,7 @@ struct kn_chain {
   int64_t sf_rows, sf_cols;
   enum kn_sf_layout layout;
   bool transposed;
+  bool counts; /* a gate counts what it clamps */
   bool skips, keeps_skipped; /* rows may be skipped; they are left as they were, not zeroed */
   bool is_bf16;    /* what is quantised are bf16 numbers */
   bool keeps_zero; /* zeros, which stand for what is outside the matrix, stay zeros */

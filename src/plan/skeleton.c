@@ -72,6 +72,7 @@ static kiln_status add_chain_constants(struct kn_planner *p, int64_t values, boo
   if (status == KILN_OK) status = kn_add_bool(p, "BF16_VALUES", chain->is_bf16);
   if (status == KILN_OK) status = kn_add_bool(p, "KEEPS_ZERO", chain->keeps_zero);
   if (status == KILN_OK) status = kn_add_bool(p, "KEEPS_SKIPPED", chain->keeps_skipped);
+  if (status == KILN_OK) status = kn_add_bool(p, "COUNTS", chain->counts);
   if (status == KILN_OK) status = kn_add_bool(p, "HAS_FULL", has_full);
   return status;
 }
@@ -179,7 +180,7 @@ static kiln_status plan_group(struct kn_planner *p) {
   status = add_chain_constants(p, values, has_full);
   if (status == KILN_OK) status = kn_add_bool(p, "IS_TALL", is_tall);
   if (status != KILN_OK) return status;
-  return add_step(p, "group", threads, threads * 4,
+  return add_step(p, "group", threads, threads * 4 + (chain->counts ? threads / 32 * 12 : 4),
                   is_tall
                       ? kn_arena_printf(&p->plan->arena, "ceil_div(%s, %" PRId64 ") * %" PRId64,
                                         rows, threads / 32, chunks / 32)
@@ -218,8 +219,9 @@ static kiln_status plan_row(struct kn_planner *p) {
   status = add_chain_constants(p, values, has_full);
   if (status == KILN_OK) status = kn_add_bool(p, "IS_STAGED", staged);
   if (status != KILN_OK) return status;
-  return add_step(p, "row", threads, 256 + (staged ? threads * 12 : 16), rows_text(p), has_full,
-                  values, x_align, out_align);
+  return add_step(p, "row", threads,
+                  256 + (staged ? threads * 12 : 16) + (chain->counts ? threads / 2 : 16),
+                  rows_text(p), has_full, values, x_align, out_align);
 }
 
 static kiln_status plan_channel(struct kn_planner *p) {
@@ -243,12 +245,6 @@ static kiln_status plan_channel(struct kn_planner *p) {
     return refuse_tile(p, "threads", threads,
                        "are those that leave a multiple of 4 tokens to each thread, and to each "
                        "warp tokens of one scale block");
-  }
-  if (chain->skips) {
-    return kn_fail(KILN_E_UNSUPPORTED,
-                   "%s: rows are skipped where scale blocks are of one row, not of (%" PRId64
-                   ", 1)",
-                   p->plan->spec->name, chain->sf_rows);
   }
   if (chain->layout != KN_SF_ROW_MAJOR || kiln_dtype_bits(chain->format) != 8) {
     return kn_fail(KILN_E_UNSUPPORTED,
@@ -298,7 +294,7 @@ static kiln_status plan_block(struct kn_planner *p) {
   if (status != KILN_OK) return status;
   return add_step(
       p, "block", threads, CHANNELS / chain->sf_cols * threads / 4,
-      kn_arena_printf(&p->plan->arena, "ceil_div(%s, %" PRId64 ") * %" PRId64, chain->rows->name,
+      kn_arena_printf(&p->plan->arena, "ceil_div(%s, %" PRId64 ") * %" PRId64, chain->rows_text,
                       chain->sf_rows, (chain->cols + CHANNELS - 1) / CHANNELS),
       has_full, values, x_align, out_align);
 }
@@ -311,6 +307,11 @@ kiln_status kn_plan_skeleton(struct kn_planner *p) {
     return kn_fail(KILN_E_UNSUPPORTED,
                    "%s: transposed codes come with scale blocks of (rows, 1), not (1, %" PRId64 ")",
                    p->plan->spec->name, chain->sf_cols);
+  }
+  if (chain->sf_rows > 1 && (chain->skips || chain->counts)) {
+    return kn_fail(KILN_E_UNSUPPORTED,
+                   "%s: rows are %s where scale blocks are of one row, not of %" PRId64,
+                   p->plan->spec->name, chain->skips ? "skipped" : "counted", chain->sf_rows);
   }
   if (in_warp && chain->cols % chain->sf_cols == 0) return plan_group(p);
   if (chain->sf_rows == 1 && chain->sf_cols == chain->cols) return plan_row(p);

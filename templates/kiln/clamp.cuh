@@ -10,10 +10,4 @@ KILN_DEVICE f32 at_least(f32 x, f32 low) { return x < low ? low : x; }
 KILN_DEVICE f32 at_most(f32 x, none) { return x; }
 KILN_DEVICE f32 at_least(f32 x, none) { return x; }
 
-KILN_DEVICE void clamp_gate(f32&, f32&, none) {}
-KILN_DEVICE void clamp_gate(f32& gate, f32& up, f32 c) {
-  gate = at_most(gate, c);
-  up = at_most(at_least(up, -c), c);
-}
-
 }  // namespace kiln

@@ -157,6 +157,12 @@ KILN_DEVICE f32 rcp_approx(f32 a) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(a));
   return v;
 }
+// ex2.approx, "Floating Point Instructions: ex2": within 2 ulp.
+KILN_DEVICE f32 ex2_approx(f32 a) {
+  f32 v;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(v) : "f"(a));
+  return v;
+}
 // mul.rn, "Floating Point Instructions: mul": never contracted; a NaN result is 0x7fffffff.
 KILN_DEVICE f32 mul(f32 a, f32 b) { return __fmul_rn(a, b); }
 
@@ -281,6 +287,7 @@ KILN_DEVICE u32 fma_bf16x2(u32 a, u32 b, u32 c) {
   return bf16x2_from_f32(low, high);
 }
 KILN_DEVICE f32 rcp_approx(f32 a) { return 1.0f / a; }
+KILN_DEVICE f32 ex2_approx(f32 a) { return exp2f(a); }
 KILN_DEVICE f32 mul(f32 a, f32 b) {
   f32 v = a * b;
   return v != v ? __uint_as_float(0x7fffffffu) : v;

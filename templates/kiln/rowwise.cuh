@@ -2,6 +2,7 @@
 // What group.cu and row.cu share: where the scale factors of a row's blocks go.
 #pragma once
 #include "kiln/columns.cuh"
+#include "kiln/gate.cuh"
 #include "kiln/scale.cuh"
 
 namespace kiln {

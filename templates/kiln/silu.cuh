@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// silu(x) = x / (1 + exp(-x)) with the bits of expf and an IEEE division.
+// silu(x) = x / (1 + exp(-x)) with the bits of expf and an IEEE division, and a fast form.
 #pragma once
 #include "kiln/ptx.cuh"
 
@@ -20,6 +20,13 @@ KILN_DEVICE f32 silu_near(f32 x) {
   f32 q = __fmul_rn(x, y);
   q = fmaf(fmaf(-d, q, x), y, q);
   return __uint_as_float(__float_as_uint(q) | (__float_as_uint(x) & 0x80000000u));
+}
+
+// Within 1e-5: approximate exp and division, so -inf must be told apart from what overflows.
+KILN_DEVICE f32 silu_fast(f32 x) {
+  f32 e = ptx::ex2_approx(__fmul_rn(x, -1.44269504f));
+  f32 q = __fmul_rn(x, ptx::rcp_approx(__fadd_rn(1.0f, e)));
+  return x == -__uint_as_float(0x7f800000u) ? 0.0f : q;
 }
 
 template <int N> KILN_DEVICE void silu(f32 (&x)[N]) {

@@ -20,6 +20,7 @@ constexpr bool TRANSPOSED = false;
 constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
+constexpr bool COUNTS = false;
 constexpr bool HAS_FULL = true;
 constexpr int TILE_VALUES = 8;
 constexpr int TILE_THREADS = 128;

@@ -16,6 +16,7 @@ constexpr bool TRANSPOSED = true;
 constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
+constexpr bool COUNTS = false;
 constexpr bool HAS_FULL = true;
 using input_t = bf16;
 constexpr int TILE_TOKENS = 128;

@@ -16,6 +16,7 @@ constexpr bool TRANSPOSED = true;
 constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
+constexpr bool COUNTS = false;
 constexpr bool HAS_FULL = true;
 using input_t = bf16;
 constexpr int TILE_TOKENS = 128;
@@ -43,7 +44,7 @@ KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
 }
 template <class C> KILN_DEVICE auto chain_load(const kiln_args& a, C& c) {
   auto v0 = stage::load<PARTS>(c, a.x, a.x_stride0);
-  auto v1 = stage::swiglu(c, v0, none{});
+  auto v1 = stage::swiglu<false>(c, v0, none{}, none{});
   auto v2 = stage::round<bf16>(c, v1);
   return v2;
 }

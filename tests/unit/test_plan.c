@@ -74,6 +74,7 @@ static const char *chain_spec(char *text, size_t capacity, const char *chain) {
                  "  b: {role: in, dtype: i32, shape: [hidden]}\n"
                  "  less: {role: in, dtype: f32, shape: [63]}\n"
                  "  w: {role: in, dtype: f32, shape: [num_routed, 8]}\n"
+                 "  n: {role: in, dtype: i64, shape: [3]}\n"
                  "  routed: {role: out, dtype: e4m3, shape: [num_routed, hidden]}\n"
                  "chain: %s\nexamples: [{hidden: 64}]\n",
                  chain);
@@ -115,6 +116,11 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
       {"[{load: x}, {quantize: {to: e4m3, sf_block: [1, hidden]}}, {store: {data: routed, sf: "
        "out_sf}}]",
        "op: stage store: axis 0 of routed must be the chain's rows, num_tokens"},
+      {"[{load: x}, {swiglu: {count: b}}]", "op: stage swiglu: b is i32; allowed: i64"},
+      {"[{load: x}, {swiglu: {count: n}}]",
+       "op: stage swiglu: n must be an inout tensor of 3 elements"},
+      {"[{load: x}, {swiglu: {math: flag}}]", "op: math must be a word"},
+      {"[{load: x}, {geglu: {math: flag}}]", "op: stage geglu: it has no argument 'math'"},
       {"[{load: x}, {silu: {clamp: flag}}]", "op: stage silu: it has no argument 'clamp'"},
       {"[{load: x}, geglu, swiglu]", "op: stage swiglu: only one gate can stand in a chain"},
       {"[{load: x}, {clamp: {max: flag}}]", "op: stage clamp: 'flag' is no scalar of the spec"},
@@ -138,7 +144,7 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
     struct kn_plan *plan = make_plan(spec, "sm_90a", "hidden=64");
     if (plan) fail_msg("'%s' was planned", cases[i].chain);
     assert_string_equal(kn_error_last()->message, cases[i].message);
-    assert_int_equal(kn_error_last()->line, 11); /* the place in the spec */
+    assert_int_equal(kn_error_last()->line, 12); /* the place in the spec */
     kn_spec_free(spec);
   }
 }

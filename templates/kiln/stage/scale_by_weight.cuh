@@ -4,7 +4,7 @@
 
 namespace kiln::stage {
 
-// A row's weight. A row without one becomes +0 whatever it holds.
+// A row's weight. Without one it is +0, against which a NaN or an infinity counts as 0.
 struct Weight {
   f32 value;
   bool is_there;
@@ -23,7 +23,7 @@ template <class C, class V> KILN_DEVICE V scale_by_weight(C&, V values, Weight w
 #pragma unroll
     for (int i = 0; i < V::COUNT; ++i) {
       f32 scaled = __fmul_rn(values.v[part][i], w.value);
-      values.v[part][i] = w.is_there ? scaled : 0.0f;
+      values.v[part][i] = w.is_there || scaled == 0.0f ? scaled : 0.0f;
     }
   }
   return values;

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kiln/clamp.cuh"
+#include "kiln/gate.cuh"
 #include "kiln/silu.cuh"
 
 namespace kiln::stage {
 
 // silu(gate) * up: the first part gates the second.
-template <class C, class V, class M> KILN_DEVICE auto swiglu(C&, V values, M clamp) {
-  static_assert(V::PARTS == 2, "gate and up");
-  constexpr int N = V::COUNT;
-  Values<1, N> out;
+template <bool FAST, class C, class V, class M, class N>
+KILN_DEVICE auto swiglu(C& c, V values, M clamp, N counters) {
+  Values<1, V::COUNT> out;
+  clamp_gates(c, values, clamp, counters);
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    clamp_gate(values.v[0][i], values.v[1][i], clamp);
-    out.v[0][i] = values.v[0][i];
+  for (int i = 0; i < V::COUNT; ++i) {
+    out.v[0][i] = FAST ? silu_fast(values.v[0][i]) : values.v[0][i];
   }
-  kiln::silu(out.v[0]);
+  if constexpr (!FAST) kiln::silu(out.v[0]);
 #pragma unroll
-  for (int i = 0; i < N; ++i) out.v[0][i] = __fmul_rn(out.v[0][i], values.v[1][i]);
+  for (int i = 0; i < V::COUNT; ++i) out.v[0][i] = __fmul_rn(out.v[0][i], values.v[1][i]);
   return out;
 }
 
