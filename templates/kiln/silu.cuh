@@ -37,8 +37,14 @@ template <int N> KILN_DEVICE void silu(f32 (&x)[N]) {
 #pragma unroll
     for (int i = 0; i < N; ++i) x[i] = silu_near(x[i]);
   } else {
+    // One call that values take turns at: compiles faster than a call for each.
+#pragma unroll 1
+    for (int turn = 0; turn < N; ++turn) {
+      f32 last = silu_any(x[0]);
 #pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = silu_any(x[i]);
+      for (int i = 0; i + 1 < N; ++i) x[i] = x[i + 1];
+      x[N - 1] = last;
+    }
   }
 }
 

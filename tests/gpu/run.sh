@@ -10,6 +10,7 @@ build=${BUILD:-build/release}
 parts=${PARTS:-"api check golden sanitize bench profile"}
 kiln=$build/kiln
 mkdir -p "$out"
+nvidia-smi --query-gpu=driver_version --format=csv,noheader >"$out/driver" 2>/dev/null
 KILN_CACHE_DIR=${KILN_CACHE_DIR:-$(mktemp -d)}
 export KILN_CACHE_DIR
 failed=0
@@ -40,6 +41,7 @@ if wants sanitize; then
 fi
 if wants bench; then
   part bench 120 sh -c "'$kiln' bench --suite core --json >'$out/bench.json' 2>'$out/bench.log'"
+  part "bench quant" 120 sh -c "'$kiln' bench --suite quant --json >'$out/bench-quant.json' 2>'$out/bench-quant.log'"
   part "bench pdl" 120 sh -c "'$kiln' bench --suite core --pdl --json >'$out/bench-pdl.json' 2>'$out/bench-pdl.log'"
   part "bench host" 60 sh -c "'$kiln' bench --host --json >'$out/host.json' 2>'$out/host.log'"
 fi
