@@ -97,7 +97,7 @@ static void end_case(struct sweep *s, const struct job *job, uint64_t elements, 
 static void sizes_of(const struct sweep *s, const char *dim, struct list *out) {
   static const struct list rows = {{0, 1, 64, 127, 200}, 5}, batches = {{0, 1, 3}, 3},
                            bytes = {{0, 1, 15, 4096, 1000003}, 5}, shared = {{0, 2}, 2},
-                           copies = {{1, 5}, 2}, expanded = {{0, 300, 5000}, 3},
+                           copies = {{1, 5}, 2}, expanded = {{0, 70, 700}, 3},
                            others = {{1, 127}, 2};
   if (strcmp(dim, "num_tokens") == 0) {
     *out = s->tokens;

@@ -183,6 +183,12 @@ void cli_setup_release(struct cli_setup *setup) {
   setup->workspace = NULL;
 }
 
+static void fill_maps(const struct cli_setup *setup, const struct cli_trial *trial) {
+  struct kn_oracle_tensor tensors[CLI_MAX_TENSORS];
+  for (size_t i = 0; i < setup->num_buffers; ++i) tensors[i] = setup->buffers[i].on_host;
+  kn_oracle_fill_maps(tensors, setup->num_buffers, trial->fill, trial->seed);
+}
+
 void cli_setup_fill(struct cli_setup *setup, const struct cli_trial *trial) {
   for (size_t i = 0, buffer = 0; buffer < setup->num_buffers; ++i) {
     kiln_arg_info info;
@@ -198,6 +204,7 @@ void cli_setup_fill(struct cli_setup *setup, const struct cli_trial *trial) {
       kn_oracle_fill(t, trial->fill, seed);
     }
   }
+  fill_maps(setup, trial);
 }
 
 struct cli_buffer *cli_setup_find(struct cli_setup *setup, const char *name) {

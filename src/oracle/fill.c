@@ -183,3 +183,44 @@ void kn_oracle_fill_indices(const kiln_tensor *tensor, enum kn_fill fill, uint64
     }
   }
 }
+
+/* ---- maps ---- */
+
+static const kiln_tensor *input(const struct kn_oracle_tensor *tensors, size_t count,
+                                const char *name) {
+  for (size_t i = 0; i < count; ++i) {
+    if (tensors[i].role == KILN_IN && strcmp(tensors[i].name, name) == 0) return &tensors[i].tensor;
+  }
+  return NULL;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  return b == 0 ? a : common_divisor(b, a % b);
+}
+
+void kn_oracle_fill_maps(const struct kn_oracle_tensor *tensors, size_t count, enum kn_fill kind,
+                         uint64_t seed) {
+  const kiln_tensor *to_row = input(tensors, count, "token_topk_to_pos");
+  const kiln_tensor *experts = input(tensors, count, "pos_to_expert");
+  int64_t slots, rows, most, step;
+  if (!to_row || !experts) return;
+  slots = to_row->shape[0] * to_row->shape[1];
+  rows = experts->shape[0];
+  most = slots > rows ? slots : rows;
+  if (most == 0) return;
+  step = most / 2 + 1 + (int64_t)(mix(seed) % 64); /* slot i goes to row i * step */
+  while (common_divisor(step, most) > 1) ++step;
+  for (int64_t p = 0; p < rows; ++p) {
+    const uint64_t random = mix3(seed, p, -2);
+    kn_oracle_put_index(experts, p, kind == KN_FILL_EDGES ? -1 - (int64_t)(random % 99) : -1);
+  }
+  for (int64_t i = 0; i < slots; ++i) {
+    const uint64_t random = mix3(seed, i, -3);
+    const int64_t at = i / to_row->shape[1] * to_row->strides[0] + i % to_row->shape[1];
+    int64_t row = i % most * (step % most) % most;
+    if (random % 8 == 0) row = -1;
+    if (random % 8 == 1 && kind == KN_FILL_EDGES) row = stray(KILN_I32, rows, random >> 3);
+    kn_oracle_put_index(to_row, at, row);
+    if (row >= 0 && row < rows) kn_oracle_put_index(experts, row, (int64_t)(random >> 8 & 255));
+  }
+}

@@ -13,11 +13,14 @@ struct extent {
   int axis;
 };
 
-/* An operator: which extents are params and which are run-time sizes, which of the case's params
-   are handed on and which are scalars. Arrays are named as Kiln's tensors are. */
+/* An operator: which extents and dtypes of arrays are params and which extents are run-time sizes, which
+   of the case's params are handed on and which are scalars. Arrays are named as Kiln's tensors are. */
 struct routing {
   const char *op;
   struct extent params[MAX_ENTRIES], dims[MAX_ENTRIES];
+  struct {
+    const char *name, *array;
+  } dtypes[MAX_ENTRIES];
   const char *handed_on[MAX_ENTRIES], *scalars[MAX_ENTRIES], *optional[MAX_ENTRIES];
 };
 
@@ -46,6 +49,20 @@ static const struct routing operators[] = {
      .params = {{"num_groups", "scores", 1}, {"group_size", "scores", 2}},
      .dims = {{"num_tokens", "scores", 0}},
      .handed_on = {"num_topk_sum", "num_topk_groups"}},
+    {.op = "expand_to_fused",
+     .params = {{"hidden", "x", 1}, {"num_topk", "token_topk_to_pos", 1}},
+     .dims = {{"num_tokens", "x", 0}, {"num_expanded_tokens", "pos_to_expert", 0}},
+     .dtypes = {{"dtype", "x"}}},
+    {.op = "expand_to_fused_with_sf",
+     .params = {{"hidden", "x", 1}, {"num_topk", "token_topk_to_pos", 1}},
+     .dims = {{"num_tokens", "x", 0}, {"num_expanded_tokens", "pos_to_expert", 0}},
+     .dtypes = {{"dtype", "x"}},
+     .handed_on = {"num_per_channels", "use_tma_aligned_col_major_sf", "use_packed_ue8m0"}},
+    {.op = "reduce_fused",
+     .params = {{"hidden", "x", 1}, {"num_topk", "token_topk_to_pos", 1}},
+     .dims = {{"num_tokens", "token_topk_to_pos", 0}, {"num_expanded_tokens", "x", 0}},
+     .dtypes = {{"dtype", "x"}, {"out_dtype", "out"}},
+     .optional = {"topk_weights", "x_sf", "sf"}},
     {.op = "inplace_unique_group_indices",
      .params = {{"num_topk", "group_indices", 1}},
      .dims = {{"num_tokens", "group_indices", 0}},
@@ -70,6 +87,10 @@ static void take(const struct kn_golden *golden, const struct routing *r,
   for (int i = 0; i < MAX_ENTRIES && r->dims[i].name; ++i) {
     const int64_t extent = extent_of(golden, &r->dims[i]);
     out->dims[out->num_dims++] = (kiln_dim){r->dims[i].name, extent < 0 ? 1 : extent};
+  }
+  for (int i = 0; i < MAX_ENTRIES && r->dtypes[i].name; ++i) {
+    const struct kn_golden_array *array = kn_golden_array(golden, r->dtypes[i].array);
+    if (array) kn_golden_add(out, r->dtypes[i].name, kiln_dtype_name(array->tensor.dtype));
   }
   for (int i = 0; i < MAX_ENTRIES && r->handed_on[i]; ++i) {
     const char *value = value_of(golden, r->handed_on[i]);

@@ -80,6 +80,11 @@ void kn_oracle_fill(const kiln_tensor *tensor, enum kn_fill kind, uint64_t seed)
 void kn_oracle_fill_indices(const kiln_tensor *tensor, enum kn_fill kind, uint64_t seed,
                             int64_t range);
 
+/* Where both a token_topk_to_pos and a pos_to_expert are among the inputs, fills them anew so that
+   they say the same: no two slots go to one row, and rows without a slot have a negative expert. */
+void kn_oracle_fill_maps(const struct kn_oracle_tensor *tensors, size_t count, enum kn_fill kind,
+                         uint64_t seed);
+
 /* Conversions of contract 0, exposed for the vectors. Codes in the low bits. */
 uint32_t kn_oracle_encode(kiln_dtype dtype, float value);
 float kn_oracle_decode(kiln_dtype dtype, uint32_t code);

@@ -437,6 +437,7 @@ static bool is_aligned(const struct binding *b, const struct kn_align_spec *alig
   if (!arg) return true;
   const kiln_tensor *tensor = &arg->tensor;
   if ((uintptr_t)tensor->data % (uintptr_t)align->bytes) return false;
+  if (align->is_base) return true;
   for (int axis = 0; axis < tensor->rank; ++axis) {
     bool last = axis == tensor->rank - 1;
     if (last || tensor->shape[axis] <= 1) continue;

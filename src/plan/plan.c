@@ -272,6 +272,10 @@ static kiln_status plan_sf(struct kn_plan *plan, struct kn_plan_tensor *tensor) 
         kn_make_binary(plan, KN_EXPR_CEIL_DIV, tensor->shape[1], kn_make_int(plan, 4));
   }
   tensor->stride_free[1] = tensor->sf_layout != KN_SF_ROW_MAJOR;
+  if (tensor->spec->stride_any[0]) { /* an input in whatever layout: a matrix like others */
+    tensor->is_sf = false;
+    tensor->stride_free[0] = tensor->stride_free[1] = true;
+  }
   return tensor->shape[0] && tensor->shape[1] ? KILN_OK : kn_plan_no_memory(plan);
 }
 

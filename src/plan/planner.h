@@ -20,19 +20,19 @@ struct kn_lines {
 
 /* What a chain comes to, as the skeletons need it. */
 struct kn_chain {
-  int parts;                  /* 2: gate and up halves */
-  int64_t cols;               /* logical columns */
+  int parts;                         /* 2: gate and up halves */
+  int64_t cols;                      /* logical columns */
   const struct kn_expr *rows;        /* run-time rows: a name, or a product */
   const char *rows_text, *rows_cuda; /* the same as text of an expression and of CUDA */
-  int load, data, sf;         /* tensor indices; sf -1 if there is none */
+  int load, data, sf;                /* tensor indices; sf -1 if there is none */
   kiln_dtype format;
   int64_t sf_rows, sf_cols;
   enum kn_sf_layout layout;
   bool transposed;
   bool counts; /* a gate counts what it clamps */
   bool skips, keeps_skipped; /* rows may be skipped; they are left as they were, not zeroed */
-  bool is_bf16;    /* what is quantised are bf16 numbers */
-  bool keeps_zero; /* zeros, which stand for what is outside the matrix, stay zeros */
+  bool is_bf16;              /* what is quantised are bf16 numbers */
+  bool keeps_zero;           /* zeros, which stand for what is outside the matrix, stay zeros */
   int columns[KN_MAX_COLUMN_TENSORS]; /* tensors read by column, as a row's values are */
   int num_columns;
 };

@@ -343,6 +343,12 @@ static kiln_status check_sf(const struct checker *c, const struct kn_tensor_spec
     return kn_fail_mark(tensor->mark, "tensor '%s' has sf_of, from which dtype and shape follow",
                         tensor->name);
   }
+  if (tensor->strides[0] || tensor->strides[1] || tensor->stride_any[0] != tensor->stride_any[1] ||
+      (tensor->stride_any[0] && tensor->role != KILN_IN)) {
+    return kn_fail_mark(tensor->mark,
+                        "strides of '%s' follow from sf_of; allowed is [any, any] of an input",
+                        tensor->name);
+  }
   if (!tensor->block[0]) {
     return kn_fail_mark(tensor->mark, "tensor '%s' has sf_of and needs a key 'block'",
                         tensor->name);

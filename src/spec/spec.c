@@ -252,7 +252,7 @@ static kiln_status read_shape(const struct kn_reader *reader, const struct kn_fi
 static kiln_status read_strides(const struct kn_reader *reader, const struct kn_field *field,
                                 const struct kn_node *node, void *object) {
   struct kn_tensor_spec *tensor = object;
-  const size_t rank = (size_t)tensor->rank;
+  const size_t rank = tensor->sf_of ? 2 : (size_t)tensor->rank;
   size_t axis = 0;
   kiln_status status;
 
@@ -282,10 +282,10 @@ static const struct kn_field tensor_fields[] = {
     {"role", kn_read_word, true, TENSOR(role), 0, roles},
     {"dtype", kn_read_expr, false, TENSOR(dtype), 0, NULL},
     {"shape", read_shape, false, 0, 0, NULL},
+    {"sf_of", kn_read_name, false, TENSOR(sf_of), 0, NULL},
     {"strides", read_strides, false, 0, 0, NULL},
     {"optional", kn_read_bool, false, TENSOR(optional), 0, NULL},
     {"list", kn_read_bool, false, TENSOR(list), 0, NULL},
-    {"sf_of", kn_read_name, false, TENSOR(sf_of), 0, NULL},
     {"block", read_block, false, 0, 0, NULL},
     {"range", kn_read_expr, false, TENSOR(range), 0, NULL},
     {0}};
@@ -386,24 +386,27 @@ static kiln_status read_template(const struct kn_reader *reader, const struct kn
   return KILN_OK;
 }
 
+/* align and align_base, one after the other in one list. */
 static kiln_status read_align(const struct kn_reader *reader, const struct kn_field *field,
                               const struct kn_node *node, void *object) {
   static const struct kn_range range = {1, MAX_ALIGN};
   struct kn_variant_spec *variant = object;
   struct kn_align_spec *aligns;
-  size_t count = 0;
+  size_t count = variant->num_aligns;
   kiln_status status = kn_check_mapping(node, field->key);
   if (status != KILN_OK) return status;
 
-  aligns = kn_arena_alloc(reader->arena, node->count, sizeof *aligns);
+  aligns = kn_arena_alloc(reader->arena, count + node->count, sizeof *aligns);
   if (!aligns) return kn_fail_memory();
+  if (count > 0) memcpy(aligns, variant->aligns, count * sizeof *aligns);
   for (const struct kn_node *child = node->first; child; child = child->next, count++) {
     aligns[count].tensor = child->key;
     aligns[count].mark = child->key_mark;
+    aligns[count].is_base = field->of != NULL;
     status = kn_scalar_int(reader, child, field->key, &range, &aligns[count].bytes);
     if (status != KILN_OK) return status;
     if ((aligns[count].bytes & (aligns[count].bytes - 1)) != 0) {
-      return kn_fail_mark(child->mark, "align is %d; allowed are powers of two",
+      return kn_fail_mark(child->mark, "%s is %d; allowed are powers of two", field->key,
                           (int)aligns[count].bytes);
     }
   }
@@ -416,6 +419,7 @@ static kiln_status read_align(const struct kn_reader *reader, const struct kn_fi
 static const struct kn_field variant_fields[] = {
     {"function", kn_read_name, true, VARIANT(function), 0, NULL},
     {"align", read_align, false, 0, 0, NULL},
+    {"align_base", read_align, false, 0, 0, "base"},
     {"when", kn_read_expr, false, VARIANT(when), 0, NULL},
     {0}};
 static const struct kn_schema variant_schema = {"a variant", variant_fields,

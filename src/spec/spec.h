@@ -15,7 +15,8 @@
  *                     range: expr}}        range: elements are indices below it, or negative: none
  *   chain:    [stage | {stage: value} | {stage: {key: value, ..}}, ..]      or
  *   template: NAME.cu and launch: [{step:, threads:, grid:, shared:,
- *                  variants: [{function:, align: {TENSOR: bytes}, when: expr}]}]
+ *                  variants: [{function:, align: {TENSOR: bytes}, align_base: {TENSOR: bytes},
+ *                              when: expr}]}]
  *   tile:     {NAME: int}              tune: {NAME: [int, ..]}
  *   workspace: expr                    bytes: expr
  *   examples: [{PARAM: value}]
@@ -105,6 +106,7 @@ struct kn_align_spec {
   const char *tensor;
   struct kn_mark mark;
   int64_t bytes; /* of the pointer and of every stride but those of 1 element */
+  bool is_base;  /* of the pointer only */
 };
 
 struct kn_variant_spec {

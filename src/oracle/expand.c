@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows to and from the expert-major layout. */
+#include <math.h>
+
+#include "oracle/routing.h"
+
+/* A row of codes; 0 where `from` is NULL. */
+static void copy_row(const kiln_tensor *from, int64_t from_row, const kiln_tensor *to,
+                     int64_t to_row) {
+  for (int64_t c = 0; c < to->shape[1]; ++c) {
+    const uint32_t code = from ? kn_oracle_get(from, kn_oracle_at(from, from_row, c)) : 0;
+    kn_oracle_put(to, kn_oracle_at(to, to_row, c), code);
+  }
+}
+
+/* Packed scale factors: bytes behind the last one of a row are 0. */
+static void clean_row(const kiln_tensor *sf, int64_t row, int64_t num_scales) {
+  const int64_t last = sf->shape[1] - 1;
+  const int64_t at = kn_oracle_at(sf, row, last);
+  if (sf->dtype != KILN_I32 || num_scales % 4 == 0) return;
+  kn_oracle_put(sf, at, kn_oracle_get(sf, at) & ((1u << num_scales % 4 * 8) - 1));
+}
+
+/* With the default distance of columns the rows that fill them up are 0. */
+static void pad_columns(const kiln_tensor *sf) {
+  const int64_t rows = sf->shape[0], ld = (rows + 3) / 4 * 4;
+  if (sf->strides[0] != 1 || sf->strides[1] != ld) return;
+  for (int64_t c = 0; c < sf->shape[1]; ++c) {
+    for (int64_t r = rows; r < ld; ++r) kn_oracle_put(sf, c * ld + r, 0);
+  }
+}
+
+kiln_status kn_oracle_run_expand(const struct kn_oracle_job *job) {
+  const struct kn_oracle_case *c = job->c;
+  const struct kn_oracle_tensor *x = kn_oracle_tensor(c, "x"), *x_sf = kn_oracle_tensor(c, "x_sf"),
+                                *slots = kn_oracle_tensor(c, "token_topk_to_pos"),
+                                *experts = kn_oracle_tensor(c, "pos_to_expert"),
+                                *out = kn_oracle_tensor(c, "expanded_x"),
+                                *out_sf = kn_oracle_tensor(c, "expanded_x_sf");
+  int64_t rows, num_scales = 0;
+  if (!x || !slots || !experts || !out || !x_sf != !out_sf) return KILN_E_ARGUMENT;
+  rows = out->tensor.shape[0];
+  if (out_sf) {
+    const int64_t width = kn_oracle_param(c, "num_per_channels", x->tensor.shape[1]);
+    num_scales = width ? (x->tensor.shape[1] + width - 1) / width : 1;
+    if (kn_oracle_param(c, "use_tma_aligned_col_major_sf", 0)) pad_columns(&out_sf->tensor);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    if (kn_oracle_get_index(&experts->tensor, r) >= 0) continue;
+    copy_row(NULL, 0, &out->tensor, r);
+    if (out_sf) copy_row(NULL, 0, &out_sf->tensor, r);
+  }
+  for (int64_t t = 0; t < slots->tensor.shape[0]; ++t) {
+    for (int64_t k = 0; k < slots->tensor.shape[1]; ++k) {
+      const int64_t at = kn_oracle_at(&slots->tensor, t, k);
+      const int64_t row = kn_oracle_take(c, kn_oracle_get_index(&slots->tensor, at), rows);
+      if (row < 0) continue;
+      copy_row(&x->tensor, t, &out->tensor, row);
+      if (!out_sf) continue;
+      copy_row(&x_sf->tensor, t, &out_sf->tensor, row);
+      clean_row(&out_sf->tensor, row, num_scales);
+    }
+  }
+  return KILN_OK;
+}
+
+/* The rows of a token's slots and their factors. */
+enum { MAX_SLOTS = 64 };
+struct slots {
+  int64_t count, rows[MAX_SLOTS];
+  float factors[MAX_SLOTS];
+};
+
+static void take_slots(const struct kn_oracle_case *c, int64_t t, int64_t num_rows,
+                       struct slots *out) {
+  const struct kn_oracle_tensor *rows = kn_oracle_tensor(c, "token_topk_to_pos"),
+                                *weights = kn_oracle_tensor(c, "topk_weights"),
+                                *x_sf = kn_oracle_tensor(c, "x_sf");
+  out->count = rows->tensor.shape[1];
+  for (int64_t k = 0; k < out->count; ++k) {
+    const int64_t at = kn_oracle_at(&rows->tensor, t, k);
+    out->rows[k] = kn_oracle_take(c, kn_oracle_get_index(&rows->tensor, at), num_rows);
+    out->factors[k] = weights ? kn_oracle_get_float(&weights->tensor, at) : 1;
+    if (x_sf && out->rows[k] >= 0) {
+      out->factors[k] *= kn_oracle_get_float(&x_sf->tensor, out->rows[k]);
+    }
+  }
+}
+
+kiln_status kn_oracle_run_reduce(const struct kn_oracle_job *job) {
+  const struct kn_oracle_case *c = job->c;
+  const struct kn_oracle_tensor *x = kn_oracle_tensor(c, "x"), *sf = kn_oracle_tensor(c, "sf"),
+                                *rows = kn_oracle_tensor(c, "token_topk_to_pos"),
+                                *out = kn_oracle_tensor(c, "out");
+  struct slots slots;
+  if (!x || !rows || !out || rows->tensor.shape[1] > MAX_SLOTS) return KILN_E_ARGUMENT;
+  for (int64_t t = 0; t < out->tensor.shape[0]; ++t) {
+    take_slots(c, t, x->tensor.shape[0], &slots);
+    for (int64_t h = 0; h < out->tensor.shape[1]; ++h) {
+      float sum = 0;
+      for (int64_t k = 0; k < slots.count; ++k) {
+        if (slots.rows[k] < 0) continue;
+        sum = fmaf(kn_oracle_get_float(&x->tensor, kn_oracle_at(&x->tensor, slots.rows[k], h)),
+                   slots.factors[k], sum);
+      }
+      if (sf) sum *= kn_oracle_get_float(&sf->tensor, 0);
+      kn_oracle_put_result(job, out, kn_oracle_at(&out->tensor, t, h), sum);
+    }
+  }
+  return KILN_OK;
+}
