@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows to and from the expert-major layout. */
+/* The expert-major layout, and rows to and from it. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "oracle/routing.h"
 
@@ -107,5 +108,73 @@ kiln_status kn_oracle_run_reduce(const struct kn_oracle_job *job) {
       kn_oracle_put_result(job, out, kn_oracle_at(&out->tensor, t, h), sum);
     }
   }
+  return KILN_OK;
+}
+
+/* The tensors of get_fused_mapping. */
+struct mapping {
+  const struct kn_oracle_tensor *topk_idx, *pos_to_expert, *pos_to_token, *pos_to_token_topk,
+      *token_topk_to_pos, *expert_start, *expert_end, *num_tokens_per_expert;
+};
+
+static bool find_mapping(const struct kn_oracle_case *c, struct mapping *m) {
+  m->topk_idx = kn_oracle_tensor(c, "topk_idx");
+  m->pos_to_expert = kn_oracle_tensor(c, "pos_to_expert");
+  m->pos_to_token = kn_oracle_tensor(c, "pos_to_token");
+  m->pos_to_token_topk = kn_oracle_tensor(c, "pos_to_token_topk");
+  m->token_topk_to_pos = kn_oracle_tensor(c, "token_topk_to_pos");
+  m->expert_start = kn_oracle_tensor(c, "expert_start");
+  m->expert_end = kn_oracle_tensor(c, "expert_end");
+  m->num_tokens_per_expert = kn_oracle_tensor(c, "num_tokens_per_expert");
+  return m->topk_idx && m->pos_to_expert && m->pos_to_token && m->pos_to_token_topk &&
+         m->token_topk_to_pos && m->expert_start && m->expert_end && m->num_tokens_per_expert;
+}
+
+/* Tells where each expert's rows are; in `next` the first of each. */
+static void lay_out(const struct kn_oracle_case *c, const struct mapping *m, int64_t alignment,
+                    int64_t *next) {
+  const kiln_tensor *idx = &m->topk_idx->tensor;
+  const int64_t experts = m->expert_start->tensor.shape[0];
+  int64_t end = 0;
+  for (int64_t i = 0; i < idx->shape[0] * idx->shape[1]; ++i) {
+    const int64_t e = kn_oracle_take(c, kn_oracle_get_index(idx, i), experts);
+    if (e >= 0) ++next[e];
+  }
+  for (int64_t e = 0; e < experts; ++e) {
+    const int64_t rows = (next[e] + alignment - 1) / alignment * alignment;
+    next[e] = end;
+    kn_oracle_put_index(&m->expert_start->tensor, e, end);
+    end += rows;
+    kn_oracle_put_index(&m->expert_end->tensor, e, end);
+    kn_oracle_put_index(&m->num_tokens_per_expert->tensor, e, rows);
+  }
+  kn_oracle_flag(c, end > m->pos_to_expert->tensor.shape[0]);
+}
+
+static void put_rows(const struct mapping *m, int64_t row, int64_t expert, int64_t token,
+                     int64_t slot) {
+  kn_oracle_put_index(&m->pos_to_expert->tensor, row, expert);
+  kn_oracle_put_index(&m->pos_to_token->tensor, row, token);
+  kn_oracle_put_index(&m->pos_to_token_topk->tensor, row, slot);
+}
+
+kiln_status kn_oracle_run_mapping(const struct kn_oracle_job *job) {
+  const struct kn_oracle_scalar *alignment = kn_oracle_scalar(job->c, "alignment");
+  struct mapping m;
+  int64_t *next, rows, experts;
+  if (!find_mapping(job->c, &m) || !alignment) return KILN_E_ARGUMENT;
+  rows = m.pos_to_expert->tensor.shape[0];
+  experts = m.expert_start->tensor.shape[0];
+  next = calloc((size_t)experts + 1, sizeof *next);
+  if (!next) return KILN_E_MEMORY;
+  lay_out(job->c, &m, (int64_t)alignment->value, next);
+  for (int64_t r = 0; r < rows; ++r) put_rows(&m, r, -1, -1, -1);
+  for (int64_t i = 0; i < m.topk_idx->tensor.shape[0] * m.topk_idx->tensor.shape[1]; ++i) {
+    const int64_t e = kn_oracle_get_index(&m.topk_idx->tensor, i);
+    const int64_t row = e >= 0 && e < experts ? next[e]++ : rows;
+    kn_oracle_put_index(&m.token_topk_to_pos->tensor, i, row < rows ? row : -1);
+    if (row < rows) put_rows(&m, row, e, i / m.topk_idx->tensor.shape[1], i);
+  }
+  free(next);
   return KILN_OK;
 }

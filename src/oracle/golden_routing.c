@@ -13,8 +13,9 @@ struct extent {
   int axis;
 };
 
-/* An operator: which extents and dtypes of arrays are params and which extents are run-time sizes, which
-   of the case's params are handed on and which are scalars. Arrays are named as Kiln's tensors are. */
+/* An operator: which extents and dtypes of arrays are params and which extents are run-time sizes,
+   which of the case's params are handed on and which are scalars. Arrays are named as Kiln's
+   tensors are. */
 struct routing {
   const char *op;
   struct extent params[MAX_ENTRIES], dims[MAX_ENTRIES];
@@ -49,6 +50,11 @@ static const struct routing operators[] = {
      .params = {{"num_groups", "scores", 1}, {"group_size", "scores", 2}},
      .dims = {{"num_tokens", "scores", 0}},
      .handed_on = {"num_topk_sum", "num_topk_groups"}},
+    {.op = "get_fused_mapping",
+     .params = {{"num_topk", "topk_idx", 1}},
+     .dims = {{"num_tokens", "topk_idx", 0}, {"num_expanded_tokens", "pos_to_expert", 0}},
+     .handed_on = {"num_experts"},
+     .scalars = {"alignment"}},
     {.op = "expand_to_fused",
      .params = {{"hidden", "x", 1}, {"num_topk", "token_topk_to_pos", 1}},
      .dims = {{"num_tokens", "x", 0}, {"num_expanded_tokens", "pos_to_expert", 0}},
