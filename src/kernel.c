@@ -281,7 +281,9 @@ static void append_kernel(struct kn_text *out, const struct kn_built *built) {
       plan->template_path, plan->limits->target, built->key, origins[built->origin],
       compile_ms(built), built->emit_us, built->nvrtc_id, built->source_bytes, built->cubin_bytes);
   append_params(out, plan);
-  kn_text_append(out, "}, \"functions\": [");
+  kn_text_append(out, "}, ");
+  if (plan->row_held) kn_text_printf(out, "\"row_held\": \"%s\", ", plan->row_held);
+  kn_text_append(out, "\"functions\": [");
   append_functions(out, built);
   kn_text_append(out, "], \"steps\": [");
   append_steps(out, plan);

@@ -57,6 +57,7 @@ struct Place {
 // The context of one vector of a thread.
 template <bool FULL> struct Vector {
   static constexpr int COUNT = VALUES;
+  static constexpr bool is_again = false;  // a row is read once
   const Place& place;
   i64 row;
   bool inside;
@@ -70,6 +71,10 @@ template <bool FULL> struct Vector {
   template <class T, class R> KILN_DEVICE void read(const T* x, R rows, int part, f32 (&out)[VALUES]) {
     i64 from = inside ? rows.offset(row) : -1;
     kiln::read<FULL>(x + from + i64(part) * COLS + place.column, from >= 0, out);
+  }
+  template <class T>
+  KILN_DEVICE void write_matrix(T* out, i64 stride, int part, const f32 (&v)[VALUES]) {
+    if (inside) write_values<FULL>(out + row * stride + i64(part) * COLS + place.column, v);
   }
   // Numbers by column, for the vector's values.
   template <class T> KILN_DEVICE void read_columns(const T* p, int part, f32 (&out)[VALUES]) {

@@ -51,6 +51,7 @@ template <bool FULL> struct Group {
   static constexpr int COUNT = VALUES;
   static constexpr int SF_BLOCK_ROWS = SF_ROWS;
   static constexpr int SF_BLOCK_COLS = SF_COLS;
+  static constexpr bool is_again = false;  // a row is read once
 
   i64 num_rows, row, offset;  // of the thread's values, if rows were contiguous
   int chunk;
@@ -97,6 +98,10 @@ template <bool FULL> struct Group {
     skipped = skipped || is_skipped;
   }
 
+  template <class T>
+  KILN_DEVICE void write_matrix(T* out, i64 stride, int part, const f32 (&v)[VALUES]) {
+    if (inside && !skipped) write_values<FULL>(out + row * stride + i64(part) * COLS + i64(chunk) * VALUES, v);
+  }
   // Numbers by column, for the thread's values.
   template <class T> KILN_DEVICE void read_columns(const T* p, int part, f32 (&out)[VALUES]) {
     read_cached<FULL>(p + (inside ? part * COLS + chunk * VALUES : 0), out);

@@ -1,26 +1,36 @@
 // SPDX-License-Identifier: MIT
-// Chains whose scale block is a whole row: one block of threads a row, the row in registers between its
-// amax and its cast.
+// Chains whose scale block is a whole row, or that need a row's sum: one block of threads a row, which
+// waits in registers.
 //
 // A thread holds VECTORS vectors of VALUES values, TILE_THREADS vectors apart, so that accesses
-// coalesce. A row too long for the registers of 1024 threads is read twice: once for its amax, once
-// for its codes (KEEPS_ROW tells).
+// coalesce. A row too long for registers waits in shared memory, or is read again (ROW_HELD tells).
+// Where the scale block is only a part of the row, it lies in neighbouring lanes of one warp.
 //
-// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, COUNTS, IS_STAGED, HAS_FULL, TILE_THREADS, code_t,
-//             TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, KEEPS_ZERO, KEEPS_SKIPPED, COUNTS,
+//             IS_STAGED, HAS_ROW_STAGE, ROW_HELD, HAS_FULL, TILE_THREADS, TILE_BLOCKS_PER_SM, code_t,
+//             chain_num_rows, chain_load, chain_row (where HAS_ROW_STAGE), chain_store
 // Shared bytes: 256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (COUNTS ? 16 * warps : 16)
+//               + (HAS_ROW_STAGE ? 4 a segment, up to whole 16 : 16) + (ROW_HELD SHARED ? 4 * COLS : 16)
 // needs: kiln/rowwise.cuh
 namespace kiln {
 
 constexpr int WARPS = TILE_THREADS / 32;
 constexpr int ROW_VECTORS = COLS / VALUES;
 constexpr int VECTORS = int(ceil_div(ROW_VECTORS, TILE_THREADS));
-constexpr bool KEEPS_ROW = VECTORS * VALUES <= 64;
 constexpr bool TELLS_NAN = format<code_t>::BITS == 4;
-constexpr int HELD = KEEPS_ROW ? VECTORS : 1;  // vectors in registers at a time
+constexpr int HELD = ROW_HELD == RowHeld::REGISTERS ? VECTORS : 1;  // vectors in registers at a time
+constexpr int SEGMENTS = int(ceil_div(ROW_VECTORS, 32));  // what a warp sums up at a time
+
+constexpr bool IS_PACKED = SF_LAYOUT == SfLayout::PACKED_UE8M0;
+constexpr bool IS_WHOLE = SF_COLS == COLS;  // the scale block is the row
+constexpr int LANES = IS_WHOLE ? 32 : SF_COLS / VALUES;  // threads that share a scale factor
+constexpr int WORD_LANES = LANES * (IS_PACKED && !IS_WHOLE ? 4 : 1);  // and that write one word of them
+constexpr int SCALES = IS_WHOLE ? 1 : HELD;                           // of a thread's vectors
+constexpr int SF_COLUMNS = int(ceil_div(COLS / SF_COLS, IS_PACKED ? 4 : 1));
 
 static_assert(TILE_THREADS % 32 == 0 && TILE_THREADS <= 1024, "whole warps");
-static_assert(SF_ROWS == 1 && SF_COLS == COLS, "the block is a row");
+static_assert(SF_ROWS == 1 && COLS % SF_COLS == 0, "blocks of one row");
+static_assert(IS_WHOLE || (SF_COLS % VALUES == 0 && WORD_LANES <= 32), "a block and a word fit one warp");
 static_assert(COLS % VALUES == 0, "vectors do not straddle rows");
 static_assert(!IS_STAGED || VALUES == 8, "a staged vector is three words");
 
@@ -30,17 +40,39 @@ struct RowShared {
   // e5m6 takes 12 bytes a vector. Through shared memory, a warp stores whole 16-byte pieces.
   alignas(16) u32 stage[IS_STAGED ? TILE_THREADS * 3 : 4];
   alignas(16) u32 counts[COUNTS ? WARPS * 4 : 4];
+  alignas(16) f32 sums[HAS_ROW_STAGE ? align_up(SEGMENTS, 4) : 4];
+  alignas(16) f32 row[ROW_HELD == RowHeld::SHARED ? align_up(COLS, 4) : 4];
 };
 
 static_assert(sizeof(RowShared) ==
-                  256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (COUNTS ? 16 * WARPS : 16),
+                  256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (COUNTS ? 16 * WARPS : 16) +
+                      (HAS_ROW_STAGE ? align_up(SEGMENTS, 4) * 4 : 16) +
+                      (ROW_HELD == RowHeld::SHARED ? align_up(COLS, 4) * 4 : 16),
               "the planner counts so");
 
-// The codes of the vectors that a thread holds, and the row's scale.
+// The codes of the vectors that a thread holds, and the row's scale or that of each.
 template <class F> struct QuantizedRow {
   Codes<F, VALUES> codes[HELD];
-  Scale scale;
+  Scale scale[SCALES];
 };
+
+// The sum of N values by halves: the order of all sums of a row is a binary tree over its columns,
+// whatever the number of threads and values of each.
+template <int N> KILN_DEVICE f32 tree_sum(f32 (&v)[N]) {
+#pragma unroll
+  for (int step = 1; step < N; step *= 2) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2 * step) v[i] = __fadd_rn(v[i], v[i + step]);
+  }
+  return v[0];
+}
+KILN_DEVICE f32 warp_sum(f32 v) {
+#pragma unroll
+  for (int lane = 1; lane < 32; lane *= 2) {
+    v = __fadd_rn(v, __shfl_xor_sync(0xffffffffu, v, lane));
+  }
+  return v;
+}
 
 template <bool FULL> struct Row {
   static constexpr int COUNT = HELD * VALUES;
@@ -49,7 +81,9 @@ template <bool FULL> struct Row {
 
   i64 num_rows, row;
   int first;  // of the vectors held by the block
-  Amax amax;  // of the row
+  bool is_again = false;  // the row is read once more
+  f32 mean = 0.0f;        // of its squares
+  Amax amax;              // of the row
   Counts counts;
   bool skipped = false;  // nothing is computed for the row: it is written 0, or with KEEPS_SKIPPED not at all
   RowShared& s;
@@ -91,6 +125,60 @@ template <bool FULL> struct Row {
     static_assert(ZERO != KEEPS_SKIPPED, "the planner says so");
     skipped = skipped || is_skipped;
   }
+
+  template <class T>
+  KILN_DEVICE void write_matrix(T* out, i64 stride, int part, const f32 (&v)[COUNT]) {
+    if (skipped) return;
+    out += row * stride + i64(part) * COLS;
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      f32 vector_values[VALUES];
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) vector_values[i] = v[h * VALUES + i];
+      if (is_inside(h)) write_values<FULL>(out + i64(vector(h)) * VALUES, vector_values);
+    }
+  }
+
+  // A row that waits in shared memory: each thread finds there what it put.
+  KILN_DEVICE void put(const f32 (&v)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < VALUES; ++i) {
+      if (is_inside(0)) s.row[vector(0) * VALUES + i] = v[i];
+    }
+  }
+  KILN_DEVICE void get(f32 (&v)[COUNT]) const {
+#pragma unroll
+    for (int i = 0; i < VALUES; ++i) v[i] = is_inside(0) ? s.row[vector(0) * VALUES + i] : 0.0f;
+  }
+
+  // The sums of squares of the held vectors' segments.
+  KILN_DEVICE void square(const f32 (&v)[COUNT]) {
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      f32 squares[VALUES];
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) {
+        f32 x = is_inside(h) ? v[h * VALUES + i] : 0.0f;
+        squares[i] = __fmul_rn(x, x);
+      }
+      f32 sum = warp_sum(tree_sum(squares));
+      if (threadIdx.x % 32 == 0 && vector(h) < ROW_VECTORS) s.sums[vector(h) / 32] = sum;
+    }
+  }
+
+  // Every thread's mean becomes the row's.
+  KILN_DEVICE void reduce_squares() {
+    constexpr int PER_LANE = power_from(int(ceil_div(SEGMENTS, 32)));
+    f32 sums[PER_LANE];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < PER_LANE; ++i) {
+      int segment = int(threadIdx.x % 32) * PER_LANE + i;
+      sums[i] = segment < SEGMENTS ? s.sums[segment] : 0.0f;
+    }
+    mean = __fdiv_rn(warp_sum(tree_sum(sums)), f32(COLS));
+  }
+  KILN_DEVICE f32 mean_of_squares() const { return mean; }
 
   // Numbers by column, for the thread's values.
   template <class T> KILN_DEVICE void read_columns(const T* p, int part, f32 (&out)[COUNT]) {
@@ -155,15 +243,33 @@ template <bool FULL> struct Row {
   template <class F, SfLayout LAYOUT, bool ROUND, class M>
   KILN_DEVICE auto quantize(const f32 (&v)[COUNT], M clamp_min) {
     QuantizedRow<F> q;
-    q.scale = make_scale<F, ROUND>(amax, clamp_min);
+    if constexpr (IS_WHOLE) q.scale[0] = make_scale<F, ROUND>(amax, clamp_min);
 #pragma unroll
     for (int h = 0; h < HELD; ++h) {
       f32 part[VALUES];
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) part[i] = v[h * VALUES + i];
-      scale_and_encode<F, ROUND, BF16_VALUES>(part, q.scale.inv, amax, q.codes[h]);
+      Amax block = amax;
+      if constexpr (!IS_WHOLE) {
+        block = amax_of_lanes<F>(part);
+        q.scale[h] = make_scale<F, ROUND>(block, clamp_min);
+      }
+      scale_and_encode<F, ROUND, BF16_VALUES>(part, q.scale[IS_WHOLE ? 0 : h].inv, block, q.codes[h]);
     }
     return q;
+  }
+
+  // Of the vectors in the lanes that share a scale factor.
+  template <class F> KILN_DEVICE Amax amax_of_lanes(const f32 (&v)[VALUES]) {
+    Amax found = amax_of<F, BF16_VALUES>(v);
+#pragma unroll
+    for (int lane = 1; lane < LANES; lane *= 2) {
+      found.value = fmaxf(found.value, __shfl_xor_sync(0xffffffffu, found.value, lane));
+      if constexpr (TELLS_NAN) {
+        found.has_nan |= __shfl_xor_sync(0xffffffffu, int(found.has_nan), lane) != 0;
+      }
+    }
+    return found;
   }
 
   // A warp's 32 vectors of 12 bytes as 24 pieces of 16.
@@ -195,34 +301,98 @@ template <bool FULL> struct Row {
         write<FULL>(data + packed_bytes<F>(i64(vector(h)) * VALUES), zero_if(skipped, q.codes[h]));
       }
     }
-    if (threadIdx.x != 0 || first != 0) return;
-    constexpr bool IS_PACKED = SF_LAYOUT == SfLayout::PACKED_UE8M0;
     bool is_pad = !is_row() && ld == align_up(num_rows, 4);
-    if (is_row() || is_pad) {
-      u32 bits = IS_PACKED ? q.scale.ue8m0 : __float_as_uint(q.scale.sf);
-      store_sf<SF_LAYOUT>(sf, row, 0, 1, ld, is_pad || skipped ? 0 : bits);
+    if constexpr (IS_WHOLE) {
+      if (threadIdx.x == 0 && first == 0) store_word(q.scale[0], sf, 0, ld, is_pad);
+    } else {
+#pragma unroll
+      for (int h = 0; h < HELD; ++h) {
+        int at = vector(h);
+        Scale word = q.scale[h];
+        if constexpr (IS_PACKED) word.ue8m0 = packed_word(word.ue8m0, at);
+        if (at % WORD_LANES == 0 && at < ROW_VECTORS) {
+          store_word(word, sf, at / WORD_LANES, ld, is_pad);
+        }
+      }
     }
   }
+
+  // The word of packed scale factors that this thread's block is in, in every thread.
+  KILN_DEVICE u32 packed_word(u32 ue8m0, int at) {
+    u32 word = at < ROW_VECTORS ? ue8m0 << (at / LANES % 4 * 8) : 0;
+#pragma unroll
+    for (int lane = LANES; lane < WORD_LANES; lane *= 2) {
+      word |= __shfl_xor_sync(0xffffffffu, word, lane);
+    }
+    return word;
+  }
+
+  template <class S>
+  KILN_DEVICE void store_word(const Scale& scale, S* sf, int column, i64 ld, bool is_pad) {
+    if (!is_row() && !is_pad) return;
+    u32 bits = IS_PACKED ? scale.ue8m0 : __float_as_uint(scale.sf);
+    store_sf<SF_LAYOUT>(sf, row, column, SF_COLUMNS, ld, is_pad || skipped ? 0 : bits);
+  }
 };
+
+// What is quantised: after the stages that need the row's sum, if there are any.
+template <class C, class V> KILN_DEVICE auto finish_row(const kiln_args& a, C& c, const V& values) {
+  if constexpr (HAS_ROW_STAGE) {
+    return chain_row(a, c, values);
+  } else {
+    return values;
+  }
+}
+
+// The values at c.first of a row that does not wait in registers, once more.
+template <class C> KILN_DEVICE auto load_again(const kiln_args& a, C& c) {
+  if constexpr (ROW_HELD == RowHeld::SHARED) {
+    Values<1, C::COUNT> values;
+    c.get(values.v[0]);
+    return finish_row(a, c, values);
+  } else {
+    return finish_row(a, c, chain_load(a, c));
+  }
+}
 
 template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
   ptx::grid_launch_dependents();
   ptx::grid_dependency_wait();
   Row<FULL> c(chain_num_rows(a));
-  if constexpr (KEEPS_ROW) {
-    auto values = chain_load(a, c);
-    c.see(values.v[0]);
-    c.reduce();
+  if constexpr (ROW_HELD == RowHeld::REGISTERS) {
+    auto loaded = chain_load(a, c);
+    if constexpr (HAS_ROW_STAGE) {
+      c.square(loaded.v[0]);
+      c.reduce_squares();
+    }
+    auto values = finish_row(a, c, loaded);
+    if constexpr (IS_WHOLE) {
+      c.see(values.v[0]);
+      c.reduce();
+    }
     c.finish_counts();
     chain_store(a, c, values);
   } else {
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
-      c.see(chain_load(a, c).v[0]);
+      auto loaded = chain_load(a, c);
+      if constexpr (ROW_HELD == RowHeld::SHARED) c.put(loaded.v[0]);
+      if constexpr (HAS_ROW_STAGE) {
+        c.square(loaded.v[0]);
+      } else {
+        c.see(loaded.v[0]);
+      }
     }
-    c.reduce();
-    c.finish_counts();  // what the second reading counts nobody asks for
+    c.is_again = true;
+    c.finish_counts();  // what the next reading counts nobody asks for
+    if constexpr (HAS_ROW_STAGE) {
+      c.reduce_squares();
+      for (c.first = 0; IS_WHOLE && c.first < ROW_VECTORS; c.first += TILE_THREADS) {
+        c.see(load_again(a, c).v[0]);
+      }
+    }
+    if constexpr (IS_WHOLE) c.reduce();
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
-      chain_store(a, c, chain_load(a, c));
+      chain_store(a, c, load_again(a, c));
     }
   }
 }

@@ -321,7 +321,8 @@ typedef enum kiln_text {
   KILN_TEXT_SPEC = 1,    /* the operator as JSON: params, scalars, tensors, require, chain or
                             template, tile, tune, examples, file */
   KILN_TEXT_KERNEL = 2,  /* the kernel as JSON: target, key, origin, compile_ms, params, functions
-                            with registers, spills, shared memory, steps and variants */
+                            with registers, spills, shared memory, steps and variants;
+                            row_held tells where a chain that needs a whole row keeps it */
   KILN_TEXT_CHAIN = 3,   /* one resolved stage a line; empty where the operator is no chain */
   KILN_TEXT_CONTEXT = 4, /* the context as JSON: target, device, nvrtc, cache_root; null for what
                             there is not, with the reason in device_error or nvrtc_error */

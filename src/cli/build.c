@@ -15,6 +15,8 @@ void cli_print_kernel(const cJSON *kernel) {
          cli_json_string(kernel, "origin"));
   printf(", compiled in %.1f ms\nkey %s\n", cli_json_number(kernel, "compile_ms"),
          cli_json_string(kernel, "key"));
+  item = cJSON_GetObjectItemCaseSensitive(kernel, "row_held");
+  if (item) printf("a row waits %s\n", item->valuestring);
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(kernel, "functions")) {
     const int length = (int)strlen(cli_json_string(item, "name"));
     if (length > width) width = length;

@@ -124,6 +124,9 @@ static void append_constant(struct kn_text *out, const struct kn_plan_constant *
     case KN_CONSTANT_LAYOUT:
       kn_text_append(out, "constexpr SfLayout ");
       break;
+    case KN_CONSTANT_ROW_HELD:
+      kn_text_append(out, "constexpr RowHeld ");
+      break;
     case KN_CONSTANT_TYPE:
       kn_text_append(out, "using ");
       break;

@@ -200,6 +200,19 @@ static kiln_status parse_round(const struct parser *p, struct kn_oracle_stage *s
   return stage->dtype ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
+static kiln_status parse_residual_add(const struct parser *p, struct kn_oracle_stage *stage) {
+  stage->run = kn_oracle_residual_add;
+  stage->tensor = input_of(p, "in", 2);
+  stage->index = tensor_of(p, "out", &stage->written);
+  return stage->tensor ? KILN_OK : KILN_E_ARGUMENT;
+}
+
+static kiln_status parse_rmsnorm(const struct parser *p, struct kn_oracle_stage *stage) {
+  stage->run = kn_oracle_rmsnorm;
+  stage->tensor = input_of(p, "weight", 1);
+  return scalar_of(p, "eps", &stage->min, &stage->has_min);
+}
+
 static kiln_status parse_quantize(const struct parser *p, struct kn_oracle_stage *stage) {
   static const char *const layouts[] = {"row_major", "col_major", "packed_ue8m0"};
   struct kn_oracle_quantize *q = &p->chain->quantize;
@@ -252,6 +265,8 @@ static const struct {
     {"clamp", parse_clamp},
     {"add_bias", parse_add_bias},
     {"scale_by_weight", parse_scale_by_weight},
+    {"residual_add", parse_residual_add},
+    {"rmsnorm", parse_rmsnorm},
     {"quantize", parse_quantize},
     {"transpose", parse_transpose},
     {"store", parse_store},

@@ -29,8 +29,10 @@ struct kn_oracle_stage {
   kiln_dtype dtype;      /* round */
   bool has_min, has_max; /* of clamp; the gates have one bound */
   float min, max;
-  bool is_fast; /* swiglu */
-  const kiln_tensor *tensor, *index; /* bias; weights and their index; a gate's counters */
+  bool is_fast;                      /* swiglu */
+  const kiln_tensor *written;        /* what a kernel wrote to `index` */
+  const kiln_tensor *tensor, *index; /* bias; weights and their index; a gate's counters;
+                                        what is added and the sum; weights of a norm */
 };
 
 enum { KN_ORACLE_MAX_STAGES = 32 };
@@ -67,6 +69,10 @@ void kn_oracle_geglu(struct kn_oracle_chain *chain, const struct kn_oracle_stage
 void kn_oracle_clamp(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 void kn_oracle_add_bias(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 void kn_oracle_scale_by_weight(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+
+/* Stages of whole rows, and of a second matrix (row.c). */
+void kn_oracle_residual_add(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+void kn_oracle_rmsnorm(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 
 /* Quantises and stores the band; writes the padding of its scale factors. */
 void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);

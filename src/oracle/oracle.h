@@ -11,6 +11,8 @@
  *   clamp min=low max=high
  *   add_bias bias=bias
  *   scale_by_weight weights=topk_weights index=pos_to_token_topk
+ *   residual_add in=residual out=residual
+ *   rmsnorm weight=weight eps=eps
  *   quantize to=e4m3 rows=128 cols=1 round_sf=0 layout=row_major clamp_min=sf_clamp_min
  *   transpose
  *   store data=out sf=out_sf

@@ -253,6 +253,8 @@ static const struct rule rules[] = {
     {"clamp", KN_CHAIN_VALUES, KN_CHAIN_VALUES, {"min", "max"}, kn_add_clamp},
     {"add_bias", KN_CHAIN_VALUES, KN_CHAIN_VALUES, {"bias"}, kn_add_bias},
     {"scale_by_weight", KN_CHAIN_VALUES, KN_CHAIN_VALUES, {"weights", "index"}, kn_add_weight},
+    {"residual_add", KN_CHAIN_VALUES, KN_CHAIN_VALUES, {"in", "out"}, kn_add_residual},
+    {"rmsnorm", KN_CHAIN_VALUES, KN_CHAIN_VALUES, {"weight", "eps"}, kn_add_rmsnorm},
     {"quantize",
      KN_CHAIN_VALUES,
      KN_CHAIN_CODES,
@@ -351,12 +353,26 @@ static kiln_status keep_phase(struct kn_composer *c, struct kn_plan_phase *phase
   return KILN_OK;
 }
 
+/* From a row's sum on. */
+static kiln_status keep_row(struct kn_composer *c, struct kn_plan_phase *phase) {
+  struct kn_arena *arena = &c->p->plan->arena;
+  const char *signature = kn_arena_printf(arena,
+                                          "template <class C, class V> KILN_DEVICE auto "
+                                          "chain_row(const kiln_args& a, C& c, const V& v%d)",
+                                          c->row_first);
+  if (!signature) return kn_plan_no_memory(c->p->plan);
+  kiln_status status =
+      kn_stage_line(c, &c->p->row, kn_arena_printf(arena, "return v%d;", c->loaded));
+  return status == KILN_OK ? keep_phase(c, phase, signature, &c->p->row) : status;
+}
+
 static kiln_status keep(struct kn_composer *c) {
   struct kn_plan *plan = c->p->plan;
-  struct kn_plan_phase *phases = kn_arena_alloc(&plan->arena, 3, sizeof *phases);
+  struct kn_plan_phase *phases = kn_arena_alloc(&plan->arena, 4, sizeof *phases);
   struct kn_lines rows = {0};
   struct kn_text text = {0};
   if (!phases) return kn_plan_no_memory(plan);
+  const bool has_row = c->p->chain.has_row_stage;
   struct kn_lines load = c->p->early;
   kiln_status status = kn_stage_line(c, &load, c->p->load.lines[0]);
   for (size_t i = 0; i < c->p->after_load.count && status == KILN_OK; ++i) {
@@ -366,7 +382,8 @@ static kiln_status keep(struct kn_composer *c) {
     status = kn_stage_line(c, &load, c->p->load.lines[i]);
   }
   if (status == KILN_OK) {
-    status = kn_stage_line(c, &load, kn_arena_printf(&plan->arena, "return v%d;", c->loaded));
+    status = kn_stage_line(
+        c, &load, kn_arena_printf(&plan->arena, "return v%d;", has_row ? c->row_first : c->loaded));
   }
   if (status == KILN_OK) {
     status =
@@ -381,17 +398,18 @@ static kiln_status keep(struct kn_composer *c) {
                         &load);
   }
   if (status == KILN_OK) {
-    status = keep_phase(c, &phases[2],
+    status = keep_phase(c, &phases[has_row ? 3 : 2],
                         "template <class C, class V> KILN_DEVICE void chain_store(const kiln_args& "
                         "a, C& c, const V& v)",
                         &c->p->store);
   }
+  if (status == KILN_OK && has_row) status = keep_row(c, &phases[2]);
   if (status != KILN_OK) return status;
   for (size_t i = 0; i < c->p->text.count; ++i) {
     kn_text_printf(&text, "%s\n", c->p->text.lines[i]);
   }
   plan->phases = phases;
-  plan->num_phases = 3;
+  plan->num_phases = has_row ? 4 : 3;
   plan->chain_text = text.failed ? NULL : kn_arena_strdup(&plan->arena, text.data);
   kn_text_release(&text);
   const char **headers = kn_arena_alloc(&plan->arena, c->p->headers.count + 1, sizeof *headers);

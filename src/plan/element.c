@@ -16,7 +16,7 @@ static kiln_status add(struct kn_composer *c, const struct kn_stage_spec *stage,
                        const char *arguments, const char *text) {
   c->p->chain.is_bf16 = false;
   if (!types || !arguments || !text) return kn_plan_no_memory(c->p->plan);
-  kiln_status status = kn_stage_call(c, &c->p->load, stage->name, types, arguments);
+  kiln_status status = kn_stage_call(c, c->lines, stage->name, types, arguments);
   return status == KILN_OK ? kn_stage_line(c, &c->p->text, text) : status;
 }
 
@@ -70,6 +70,7 @@ kiln_status kn_add_gate(struct kn_composer *c, const struct kn_stage_spec *stage
   bool present = false, fast = false;
   const char *name = kn_stage_arg_name(stage, "clamp");
   if (c->parts == 2) return kn_stage_fail(c, stage, "only one gate can stand in a chain");
+  if (c->p->chain.has_row_stage) return kn_stage_fail(c, stage, "it must stand before rmsnorm");
   if (c->columns % 2) {
     return kn_stage_fail(c, stage,
                          "the loaded row has %" PRId64 " columns; gate and up need an even number",
@@ -172,12 +173,13 @@ kiln_status kn_add_weight(struct kn_composer *c, const struct kn_stage_spec *sta
   if (status == KILN_OK) status = kn_stage_extent(c, stage, w, 1, &slots);
   if (status != KILN_OK) return status;
   int id = c->next;
+  bool in_row = c->lines == &c->p->row;
   status = kn_stage_line(
-      c, &c->p->early,
+      c, in_row ? c->lines : &c->p->early,
       kn_arena_printf(&plan->arena, "i32 i%d = c.row_value(a.%s, -1);", id, i->spec->name));
   if (status == KILN_OK) {
     status = kn_stage_line(
-        c, &c->p->after_load,
+        c, in_row ? c->lines : &c->p->after_load,
         kn_arena_printf(&plan->arena, "auto w%d = stage::find_weight(a.%s, %s * %s, i%d);", id,
                         w->spec->name, tokens, slots, id));
   }

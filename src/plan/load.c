@@ -177,6 +177,7 @@ kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage
   chain->is_bf16 = x->dtype == KILN_BF16;
   chain->keeps_zero = true;
   c->next = 1;
+  c->lines = &c->p->load;
   status = kn_stage_line(
       c, &c->p->load,
       kn_arena_printf(&plan->arena, "auto v0 = stage::load<PARTS>(c, a.%s, %s);", name, rows));

@@ -55,7 +55,8 @@ enum kn_constant_kind {
   KN_CONSTANT_I64,
   KN_CONSTANT_BOOL,
   KN_CONSTANT_TYPE,
-  KN_CONSTANT_LAYOUT
+  KN_CONSTANT_LAYOUT,
+  KN_CONSTANT_ROW_HELD
 };
 struct kn_plan_constant {
   enum kn_constant_kind kind;
@@ -117,6 +118,7 @@ struct kn_plan {
   const struct kn_plan_step *steps;
   size_t num_steps;
   const struct kn_expr *workspace, *bytes;
+  const char *row_held;   /* where a whole row waits, or NULL */
   const char *chain_text; /* KILN_TEXT_CHAIN; "" for templates */
   const char *canonical;  /* "op name=value ..." with every param, tile entry and presence */
 };

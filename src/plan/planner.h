@@ -29,7 +29,9 @@ struct kn_chain {
   int64_t sf_rows, sf_cols;
   enum kn_sf_layout layout;
   bool transposed;
-  bool counts; /* a gate counts what it clamps */
+  bool has_row_stage;        /* one that needs a row's sum */
+  bool has_matrices;         /* besides the loaded one */
+  bool counts;               /* a gate counts what it clamps */
   bool skips, keeps_skipped; /* rows may be skipped; they are left as they were, not zeroed */
   bool is_bf16;              /* what is quantised are bf16 numbers */
   bool keeps_zero;           /* zeros, which stand for what is outside the matrix, stay zeros */
@@ -43,7 +45,7 @@ struct kn_planner {
   size_t num_tile;
   struct kn_plan_constant constants[KN_MAX_CONSTANTS];
   size_t num_constants;
-  struct kn_lines early, after_load, load, store, text, headers; /* early: before the load */
+  struct kn_lines early, after_load, load, row, store, text, headers; /* early: before the load */
   struct kn_chain chain;
 };
 

@@ -189,16 +189,46 @@ static kiln_status plan_group(struct kn_planner *p) {
                   has_full, values, x_align, out_align);
 }
 
+/* Whether threads can hold their part of a row in registers. */
+static bool fits_registers(const struct kn_planner *p, int64_t threads, int64_t held) {
+  int64_t registers = p->plan->limits->registers_per_sm / threads;
+  return held <= 64 && held + 32 <= registers;
+}
+
+/* Where a row waits for its amax or its sum: in registers, in shared memory, or it is read again.
+ */
+static kiln_status hold_row(struct kn_planner *p, int64_t threads, int64_t held, int64_t *shared) {
+  static const char *const names[] = {"RowHeld::REGISTERS", "RowHeld::SHARED", "RowHeld::NOWHERE"};
+  static const char *const told[] = {"in registers", "in shared memory",
+                                     "nowhere and is read again"};
+  const struct kn_chain *chain = &p->chain;
+  int where = fits_registers(p, threads, held) ? 0 : 1;
+  if (where == 1 && *shared + chain->cols * 4 + 16 > p->plan->limits->shared_per_block) where = 2;
+  *shared += where == 1 ? align_up(chain->cols, 4) * 4 : 16;
+  p->plan->row_held = told[where];
+  return kn_add_constant(p, KN_CONSTANT_ROW_HELD, "ROW_HELD", names[where]);
+}
+
 static kiln_status plan_row(struct kn_planner *p) {
   const struct kn_chain *chain = &p->chain;
   const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
-  bool staged = chain->format == KILN_E5M6;
+  bool packed = chain->layout == KN_SF_PACKED_UE8M0, whole = chain->sf_cols == chain->cols;
+  /* Four blocks, which share a packed word, lie in one warp. */
+  int64_t wanted = !whole && packed ? at_least(chain->sf_cols / 8, 8) : 8;
   int64_t values = 0, threads = 0;
   kiln_status status =
-      values_of(p, at_least(power_dividing(chain->cols, 8), kn_dtype_pack(chain->format)),
-                chain->cols, &values);
+      values_of(p, at_least(power_dividing(chain->cols, wanted), kn_dtype_pack(chain->format)),
+                whole ? chain->cols : chain->sf_cols, &values);
   if (status != KILN_OK) return status;
-  if (staged && values != 8) return refuse_tile(p, "values", values, "is 8 for whole rows of e5m6");
+  bool staged = chain->format == KILN_E5M6 && values == 8;
+  if (chain->format == KILN_E5M6 && whole && !staged) {
+    return refuse_tile(p, "values", values, "is 8 for whole rows of e5m6");
+  }
+  if (!whole && chain->sf_cols / values * (packed ? 4 : 1) > 32) {
+    return refuse_tile(p, "values", values,
+                       "are those whose scale block, or packed word of four "
+                       "blocks, fits one warp");
+  }
   int64_t vectors = chain->cols / values;
   /* Two vectors a thread; e5m6, which converts longest, four. */
   int64_t share = align_up((vectors + (staged ? 3 : 1)) / (staged ? 4 : 2), 32);
@@ -211,17 +241,20 @@ static kiln_status plan_row(struct kn_planner *p) {
                       : held <= 64 ? 96
                                    : 64;
   if (chain->parts == 2) registers += 32;
+  if (chain->has_row_stage || chain->has_matrices) registers += 16;
   (void)kn_tile(p, "blocks_per_sm",
                 at_least(p->plan->limits->registers_per_sm / (threads * registers), 1));
   int64_t x_align = access_bytes(x->dtype, values);
   int64_t out_align = staged ? 16 : access_bytes(chain->format, values);
   bool has_full = values > 1 && rows_stay_aligned(p, x_align, out_align);
+  int64_t sums = chain->has_row_stage ? align_up((vectors + 31) / 32, 4) * 4 : 16;
+  int64_t shared = 256 + (staged ? threads * 12 : 16) + (chain->counts ? threads / 2 : 16) + sums;
   status = add_chain_constants(p, values, has_full);
   if (status == KILN_OK) status = kn_add_bool(p, "IS_STAGED", staged);
+  if (status == KILN_OK) status = kn_add_bool(p, "HAS_ROW_STAGE", chain->has_row_stage);
+  if (status == KILN_OK) status = hold_row(p, threads, held, &shared);
   if (status != KILN_OK) return status;
-  return add_step(p, "row", threads,
-                  256 + (staged ? threads * 12 : 16) + (chain->counts ? threads / 2 : 16),
-                  rows_text(p), has_full, values, x_align, out_align);
+  return add_step(p, "row", threads, shared, rows_text(p), has_full, values, x_align, out_align);
 }
 
 static kiln_status plan_channel(struct kn_planner *p) {
@@ -233,6 +266,13 @@ static kiln_status plan_channel(struct kn_planner *p) {
   if (status != KILN_OK) return status;
   int64_t tokens = kn_tile(p, "tokens", 128), channels = kn_tile(p, "channels", 64);
   (void)kn_tile(p, "blocks_per_sm", at_least(1024 / threads, 1));
+  if (chain->has_matrices) {
+    return kn_fail(
+        KILN_E_UNSUPPORTED,
+        "%s: a second matrix comes with scale blocks of whole rows, (1, n) or {32, 128} x "
+        "{32, 128}, not with (%" PRId64 ", 1)",
+        p->plan->spec->name, chain->sf_rows);
+  }
   if (tokens % chain->sf_rows || (tokens & (tokens - 1))) {
     return refuse_tile(p, "tokens", tokens, "are powers of two that hold whole scale blocks");
   }
@@ -313,7 +353,16 @@ kiln_status kn_plan_skeleton(struct kn_planner *p) {
                    "%s: rows are %s where scale blocks are of one row, not of %" PRId64,
                    p->plan->spec->name, chain->skips ? "skipped" : "counted", chain->sf_rows);
   }
-  if (in_warp && chain->cols % chain->sf_cols == 0) return plan_group(p);
+  in_warp = in_warp && chain->cols % chain->sf_cols == 0;
+  if (chain->has_row_stage && !in_warp && (chain->sf_rows != 1 || chain->sf_cols != chain->cols)) {
+    return kn_fail(
+        KILN_E_UNSUPPORTED,
+        "%s: rmsnorm comes with scale blocks of one row, (1, n) with n of 16, 32, 64, 128 "
+        "that divides the row, or the whole row",
+        p->plan->spec->name);
+  }
+  if (in_warp && !chain->has_row_stage) return plan_group(p);
+  if (in_warp) return plan_row(p);
   if (chain->sf_rows == 1 && chain->sf_cols == chain->cols) return plan_row(p);
   if (chain->sf_cols == 1 && (chain->sf_rows == 32 || chain->sf_rows == 128)) {
     return plan_channel(p);

@@ -12,10 +12,12 @@ enum kn_chain_state { KN_CHAIN_NOTHING, KN_CHAIN_VALUES, KN_CHAIN_CODES, KN_CHAI
 struct kn_composer {
   struct kn_planner *p;
   enum kn_chain_state state;
-  int parts;       /* of the values held: 2 before swiglu */
-  int64_t columns; /* of one part */
-  int next;        /* number of the next variable */
-  int loaded;      /* of the variable that is quantised */
+  int parts;              /* of the values held: 2 before swiglu */
+  int64_t columns;        /* of one part */
+  struct kn_lines *lines; /* of the function that the next stage is in */
+  int row_first;          /* the variable that the row's function begins with */
+  int next;               /* number of the next variable */
+  int loaded;             /* of the variable that is quantised */
 };
 
 kiln_status kn_stage_fail(const struct kn_composer *c, const struct kn_stage_spec *stage,
@@ -51,6 +53,9 @@ kiln_status kn_stage_call(struct kn_composer *c, struct kn_lines *lines, const c
 
 /* load.c */
 kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage);
+/* rowwise.c */
+kiln_status kn_add_residual(struct kn_composer *c, const struct kn_stage_spec *stage);
+kiln_status kn_add_rmsnorm(struct kn_composer *c, const struct kn_stage_spec *stage);
 /* element.c: stages that work on values one by one. */
 kiln_status kn_add_gate(struct kn_composer *c, const struct kn_stage_spec *stage);
 kiln_status kn_add_round(struct kn_composer *c, const struct kn_stage_spec *stage);

@@ -68,6 +68,37 @@ KILN_DEVICE void read(const T* p, bool inside, f32 (&out)[N]) {
   }
 }
 
+KILN_DEVICE u32 two_bits(bf16, f32 low, f32 high) { return ptx::bf16x2_from_f32(low, high); }
+KILN_DEVICE u32 two_bits(f16, f32 low, f32 high) { return ptx::f16x2_from_f32(low, high); }
+
+// Writes N values as elements at p.
+template <bool FULL, int N, class T> KILN_DEVICE void write_values(T* p, const f32 (&v)[N]) {
+  constexpr int BYTES = N * int(sizeof(T)), SIZE = int(sizeof(T));
+  constexpr int WIDTH = FULL ? access_width(BYTES) : SIZE;
+  using vector_t = typename access<WIDTH>::type;
+  u32 words[(BYTES + 3) / 4];
+#pragma unroll
+  for (int i = 0; i < (BYTES + 3) / 4; ++i) {
+    if constexpr (SIZE == 4) {
+      words[i] = __float_as_uint(v[i]);
+    } else {
+      words[i] = two_bits(T{}, v[i * 2], N > 1 ? v[min_int(i * 2 + 1, N - 1)] : 0.0f);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < BYTES / WIDTH; ++i) {
+    vector_t out;
+    if constexpr (WIDTH == 16) {
+      out = {words[i * 4], words[i * 4 + 1], words[i * 4 + 2], words[i * 4 + 3]};
+    } else if constexpr (WIDTH == 8) {
+      out = {words[i * 2], words[i * 2 + 1]};
+    } else {
+      out = vector_t(words[i * WIDTH / 4] >> i * WIDTH % 4 * 8);
+    }
+    ptx::store_cs(reinterpret_cast<vector_t*>(p) + i, out);
+  }
+}
+
 // Writes N codes at byte address p.
 template <bool FULL, class F, int N> KILN_DEVICE void write(u8* p, const Codes<F, N>& codes) {
   constexpr int BYTES = Codes<F, N>::BYTES;

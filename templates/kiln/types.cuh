@@ -62,6 +62,9 @@ template <class T> KILN_DEVICE constexpr i64 packed_bytes(i64 count) {
 // An optional scalar that is absent.
 struct none {};
 
+// Where a row waits between two stages that need all of it; NOWHERE: it is read again.
+enum class RowHeld { REGISTERS, SHARED, NOWHERE };
+
 enum class SfLayout { ROW_MAJOR, COL_MAJOR, PACKED_UE8M0 };
 
 // The values a thread holds between stages: PARTS rows (gate and up, or one) of N values.
@@ -74,6 +77,12 @@ template <int P, int N> struct Values {
 KILN_DEVICE constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 KILN_DEVICE constexpr i64 align_up(i64 a, i64 b) { return ceil_div(a, b) * b; }
 KILN_DEVICE constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
+// The smallest power of two from `a` on.
+KILN_DEVICE constexpr int power_from(int a) {
+  int power = 1;
+  while (power < a) power *= 2;
+  return power;
+}
 KILN_DEVICE constexpr int min_int(int a, int b) { return a < b ? a : b; }
 
 // The largest power of two up to 16 that divides `bytes`: how wide an access can be.

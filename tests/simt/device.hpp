@@ -152,6 +152,9 @@ inline float __fsub_rn(float a, float b) {
 inline float __fdiv_rn(float a, float b) {
   return a / b;
 }
+inline float __frsqrt_rn(float a) {
+  return float(1 / std::sqrt(double(a)));
+}
 inline float __fsqrt_rn(float a) {
   return std::sqrt(a);
 }

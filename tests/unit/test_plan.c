@@ -121,6 +121,15 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
        "op: stage swiglu: n must be an inout tensor of 3 elements"},
       {"[{load: x}, {swiglu: {math: flag}}]", "op: math must be a word"},
       {"[{load: x}, {geglu: {math: flag}}]", "op: stage geglu: it has no argument 'math'"},
+      {"[{load: x}, residual_add]", "op: stage residual_add: it needs a tensor: in"},
+      {"[{load: x}, {residual_add: {in: out}}]",
+       "op: stage residual_add: out is e4m3; allowed: f32, f16, bf16"},
+      {"[{load: x}, {residual_add: {in: w}}]",
+       "op: stage residual_add: w must be a matrix of the chain's rows and 64 columns, which have "
+       "stride 1"},
+      {"[{load: x}, {residual_add: {in: x, out: x}}]",
+       "op: stage residual_add: out must name an output tensor of the dtype of in, bf16"},
+      {"[{load: x}, rmsnorm]", "op: stage rmsnorm: it needs a scalar: eps"},
       {"[{load: x}, {silu: {clamp: flag}}]", "op: stage silu: it has no argument 'clamp'"},
       {"[{load: x}, geglu, swiglu]", "op: stage swiglu: only one gate can stand in a chain"},
       {"[{load: x}, {clamp: {max: flag}}]", "op: stage clamp: 'flag' is no scalar of the spec"},
@@ -237,6 +246,28 @@ static void params_are_solved_from_tensors(void **state) {
   kn_spec_free(spec);
 }
 
+static void a_row_waits_where_it_fits(void **state) {
+  static const struct {
+    const char *params, *where;
+  } cases[] = {
+      {"hidden=7168 num_per_channels=hidden", "in registers"},
+      {"hidden=7168 num_per_channels=128", "in registers"},
+      {"hidden=32768 num_per_channels=hidden", "in registers"},
+      {"hidden=40960 num_per_channels=128", "in shared memory"},
+      {"hidden=65536 num_per_channels=hidden", "nowhere and is read again"},
+  };
+  (void)state;
+  struct kn_spec *spec = shipped_spec("quant/residual_rmsnorm_and_per_token_cast");
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    struct kn_plan *plan = make_plan(spec, "sm_90a", cases[i].params);
+    assert_non_null(plan);
+    assert_string_equal(plan->template_path, "templates/row.cu");
+    assert_string_equal(plan->row_held, cases[i].where);
+    kn_plan_free(plan);
+  }
+  kn_spec_free(spec);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_request_is_refused_in_one_sentence),
@@ -247,6 +278,7 @@ int main(void) {
       cmocka_unit_test(slots_follow_the_spec),
       cmocka_unit_test(a_transpose_left_out_swaps_the_axes),
       cmocka_unit_test(params_are_solved_from_tensors),
+      cmocka_unit_test(a_row_waits_where_it_fits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
