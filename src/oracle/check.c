@@ -19,6 +19,7 @@ static const struct {
     {"aux_fi", kn_oracle_run_aux_fi},
     {"inplace_unique_group_indices", kn_oracle_run_unique},
     {"topk_gate", kn_oracle_run_topk_gate},
+    {"top2_sum_gate", kn_oracle_run_gate},
     {"get_fused_mapping", kn_oracle_run_mapping},
     {"expand_to_fused", kn_oracle_run_expand},
     {"expand_to_fused_with_sf", kn_oracle_run_expand},

@@ -69,6 +69,7 @@ kn_oracle_run_fn kn_oracle_run_transpose, kn_oracle_run_copy; /* transpose.c */
 kn_oracle_run_fn kn_oracle_run_normalize_weight, kn_oracle_run_mask_indices_by_tp,
     kn_oracle_run_group_count, kn_oracle_run_aux_fi, kn_oracle_run_unique;          /* slots.c */
 kn_oracle_run_fn kn_oracle_run_topk_gate, kn_oracle_run_topk_groups;                /* topk.c */
+kn_oracle_run_fn kn_oracle_run_gate;                                                /* gate.c */
 kn_oracle_run_fn kn_oracle_run_expand, kn_oracle_run_reduce, kn_oracle_run_mapping; /* expand.c */
 
 #endif

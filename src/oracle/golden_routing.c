@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Golden cases of mixture-of-experts routing as requests. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "oracle/golden_request.h"
@@ -9,7 +10,7 @@ enum { MAX_ENTRIES = 12 };
 
 /* A param or run-time size that is an extent of an array. */
 struct extent {
-  const char *name, *array;
+  const char *name, *array; /* NULL: of num_shared_experts */
   int axis;
 };
 
@@ -50,6 +51,16 @@ static const struct routing operators[] = {
      .params = {{"num_groups", "scores", 1}, {"group_size", "scores", 2}},
      .dims = {{"num_tokens", "scores", 0}},
      .handed_on = {"num_topk_sum", "num_topk_groups"}},
+    {.op = "top2_sum_gate",
+     .params = {{"num_experts", "logits", 1}},
+     .dims = {{"num_tokens", "logits", 0},
+              {"num_physical", "to_physical_map", 1},
+              {"num_shared_experts", NULL, 0}},
+     .handed_on = {"num_topk", "num_groups", "num_topk_groups", "scoring_func",
+                   "use_shared_as_routed"},
+     .scalars = {"routed_scaling_factor", "ep_rank", "num_ep_ranks", "tp_rank", "num_tp_ranks"},
+     .optional = {"mask", "fix_routing_mask", "unmapped_topk_idx", "to_physical_map",
+                  "logical_count"}},
     {.op = "get_fused_mapping",
      .params = {{"num_topk", "topk_idx", 1}},
      .dims = {{"num_tokens", "topk_idx", 0}, {"num_expanded_tokens", "pos_to_expert", 0}},
@@ -76,7 +87,15 @@ static const struct routing operators[] = {
 };
 enum { NUM_OPERATORS = sizeof operators / sizeof *operators };
 
+/* Shared experts are recorded also where they are not used. */
+static int64_t num_shared(const struct kn_golden *golden) {
+  const struct kn_golden_array *idx = kn_golden_array(golden, "topk_idx");
+  const char *topk = kn_golden_param(golden->params, golden->num_params, "num_topk");
+  return idx && topk ? idx->tensor.shape[1] - strtoll(topk, NULL, 10) : 0;
+}
+
 static int64_t extent_of(const struct kn_golden *golden, const struct extent *extent) {
+  if (!extent->array) return num_shared(golden);
   const struct kn_golden_array *array = kn_golden_array(golden, extent->array);
   return array ? array->tensor.shape[extent->axis] : -1;
 }

@@ -12,7 +12,7 @@ static kiln_status take_dims(const struct kn_plan *plan, const kiln_dim *dims, s
   for (size_t i = 0; i < plan->num_dims; ++i) {
     bool found = plan->dim_is_absent[i];
     out[i] = 1;
-    for (size_t j = 0; j < num_dims; ++j) {
+    for (size_t j = 0; j < num_dims && !plan->dim_is_absent[i]; ++j) {
       if (!dims[j].name || strcmp(dims[j].name, plan->dims[i]) != 0) continue;
       if (dims[j].value < 0) {
         return kn_fail(KILN_E_ARGUMENT, "%s: %s is %" PRId64 "; allowed is 0 and above",

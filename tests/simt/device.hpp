@@ -155,6 +155,9 @@ inline float __fdiv_rn(float a, float b) {
 inline float __frsqrt_rn(float a) {
   return float(1 / std::sqrt(double(a)));
 }
+inline float __frcp_rn(float a) {
+  return 1.0f / a;
+}
 inline float __fsqrt_rn(float a) {
   return std::sqrt(a);
 }
