@@ -56,24 +56,6 @@ template <class F> struct QuantizedRow {
   Scale scale[SCALES];
 };
 
-// The sum of N values by halves: the order of all sums of a row is a binary tree over its columns,
-// whatever the number of threads and values of each.
-template <int N> KILN_DEVICE f32 tree_sum(f32 (&v)[N]) {
-#pragma unroll
-  for (int step = 1; step < N; step *= 2) {
-#pragma unroll
-    for (int i = 0; i < N; i += 2 * step) v[i] = __fadd_rn(v[i], v[i + step]);
-  }
-  return v[0];
-}
-KILN_DEVICE f32 warp_sum(f32 v) {
-#pragma unroll
-  for (int lane = 1; lane < 32; lane *= 2) {
-    v = __fadd_rn(v, __shfl_xor_sync(0xffffffffu, v, lane));
-  }
-  return v;
-}
-
 template <bool FULL> struct Row {
   static constexpr int COUNT = HELD * VALUES;
   static constexpr int SF_BLOCK_ROWS = SF_ROWS;

@@ -13,6 +13,7 @@ static const struct {
     {"transpose", kn_oracle_run_transpose},
     {"batched_transpose", kn_oracle_run_transpose},
     {"copy", kn_oracle_run_copy},
+    {"swiglu_backward_and_per_token_cast", kn_oracle_run_swiglu_backward},
     {"normalize_weight", kn_oracle_run_normalize_weight},
     {"mask_indices_by_tp", kn_oracle_run_mask_indices_by_tp},
     {"group_count", kn_oracle_run_group_count},

@@ -66,6 +66,7 @@ int64_t kn_oracle_param(const struct kn_oracle_case *c, const char *name, int64_
 
 typedef kiln_status kn_oracle_run_fn(const struct kn_oracle_job *job);
 kn_oracle_run_fn kn_oracle_run_transpose, kn_oracle_run_copy; /* transpose.c */
+kn_oracle_run_fn kn_oracle_run_swiglu_backward;               /* swiglu_backward.c */
 kn_oracle_run_fn kn_oracle_run_normalize_weight, kn_oracle_run_mask_indices_by_tp,
     kn_oracle_run_group_count, kn_oracle_run_aux_fi, kn_oracle_run_unique;          /* slots.c */
 kn_oracle_run_fn kn_oracle_run_topk_gate, kn_oracle_run_topk_groups;                /* topk.c */

@@ -12,6 +12,7 @@ struct quant {
   const char *op, *request;        /* in the file, and Kiln's where it is another */
   int64_t columns;                 /* of x for one of hidden */
   bool has_in_dtype;               /* a param that x tells */
+  bool takes_pairs;                /* x are codes with scale factors */
   const char *fmt;                 /* the format where no param tells it */
   const char *optional[MAX_NAMES]; /* tensors */
   const char *scalars[MAX_NAMES];  /* optional ones */
@@ -35,6 +36,10 @@ static const struct quant operators[] = {
      .columns = 2,
      .has_in_dtype = true,
      .optional = {"topk_weights", "pos_to_token_topk", "pos_to_expert", "clamped_count"},
+     .scalars = {"swiglu_clamp_value"}},
+    {.op = "swiglu_backward_and_per_token_cast",
+     .columns = 2,
+     .takes_pairs = true,
      .scalars = {"swiglu_clamp_value"}},
     {.op = "swiglu_forward_and_per_channel_cast_and_transpose",
      .columns = 2,
@@ -91,6 +96,7 @@ static void hand_on(const struct kn_golden *golden, const struct quant *q,
 static bool serves(const struct kn_golden *golden, const struct quant *q, const kiln_tensor *x) {
   const char *rows = value_of(golden, "num_per_tokens");
   if (strncmp(q->op, "per_token", 9) == 0 && rows && strcmp(rows, "1") != 0) return false;
+  if (q->takes_pairs) return x->rank == 2;
   return x->rank == 2 && x->dtype != KILN_U8 && !kn_golden_array(golden, "x_sf");
 }
 
@@ -108,8 +114,9 @@ bool kn_golden_quant_request(const struct kn_golden *golden, struct kn_golden_re
     for (int k = 0; k < MAX_NAMES && q->optional[k]; ++k) {
       if (kn_golden_array(golden, q->optional[k])) add_present(out, q->optional[k]);
     }
-    add_dim(golden, "num_tokens", "topk_weights", 0, out);
-    add_dim(golden, "num_topk", "topk_weights", 1, out);
+    const char *weights = q->takes_pairs ? "weight" : "topk_weights";
+    add_dim(golden, "num_tokens", weights, 0, out);
+    add_dim(golden, "num_topk", weights, 1, out);
     add_dim(golden, "num_expanded_tokens", "pos_to_token", 0, out);
     return true;
   }

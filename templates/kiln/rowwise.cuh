@@ -21,4 +21,22 @@ KILN_DEVICE void store_sf(S* sf, i64 row, i64 column, i64 columns, i64 ld, u32 b
   ptx::store_cs(reinterpret_cast<u32*>(sf) + at, bits);
 }
 
+// The sum of N values by halves: in lanes and threads alike, so that the order of a row's sum is a
+// binary tree over its columns, whatever the number of threads and values of each.
+template <int N> KILN_DEVICE f32 tree_sum(f32 (&v)[N]) {
+#pragma unroll
+  for (int step = 1; step < N; step *= 2) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2 * step) v[i] = __fadd_rn(v[i], v[i + step]);
+  }
+  return v[0];
+}
+KILN_DEVICE f32 warp_sum(f32 v) {
+#pragma unroll
+  for (int lane = 1; lane < 32; lane *= 2) {
+    v = __fadd_rn(v, __shfl_xor_sync(0xffffffffu, v, lane));
+  }
+  return v;
+}
+
 }  // namespace kiln

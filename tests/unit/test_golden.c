@@ -20,6 +20,7 @@ struct fixture {
   struct kn_plan *plan;
   struct kn_oracle_tensor tensors[KN_GOLDEN_MAX];
   struct kn_oracle_scalar scalars[KN_GOLDEN_MAX];
+  kiln_param params[KN_GOLDEN_MAX];
   struct kn_oracle_case c;
 };
 
@@ -71,7 +72,12 @@ static void setup(struct fixture *f, const char *path) {
                                  .chain = f->plan->chain_text,
                                  .tensors = f->tensors,
                                  .scalars = f->scalars,
-                                 .num_scalars = f->request.num_scalars};
+                                 .num_scalars = f->request.num_scalars,
+                                 .params = f->params,
+                                 .num_params = f->request.num_params};
+  for (size_t i = 0; i < f->request.num_params; ++i) {
+    f->params[i] = (kiln_param){f->request.params[i].name, f->request.params[i].value};
+  }
   for (size_t i = 0; i < f->spec->num_tensors; ++i) {
     kiln_arg_info info;
     kiln_arg_info_init(&info);

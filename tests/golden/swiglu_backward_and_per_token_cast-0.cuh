@@ -1,0 +1,51 @@
+#line 1 "kiln/generated"
+namespace kiln {
+constexpr int TARGET = 90;
+constexpr i64 HIDDEN = 7168;
+constexpr i64 NUM_PER_CHANNELS = 128;
+constexpr bool ROUND_SF = false;
+constexpr bool HAS_SWIGLU_CLAMP_VALUE = false;
+constexpr bool HAS_SF_CLAMP_MIN = false;
+using x_t = e4m3;
+constexpr int X_RANK = 2;
+using x_sf_t = f32;
+constexpr int X_SF_RANK = 2;
+using grad_out_t = bf16;
+constexpr int GRAD_OUT_RANK = 2;
+using weight_t = f32;
+constexpr int WEIGHT_RANK = 2;
+using pos_to_token_topk_t = i32;
+constexpr int POS_TO_TOKEN_TOPK_RANK = 1;
+using token_topk_to_pos_t = i32;
+constexpr int TOKEN_TOPK_TO_POS_RANK = 2;
+using out_t = bf16;
+constexpr int OUT_RANK = 2;
+using x_grad_fp8_t = e4m3;
+constexpr int X_GRAD_FP8_RANK = 2;
+using x_grad_fp8_sf_t = f32;
+constexpr int X_GRAD_FP8_SF_RANK = 2;
+using x_grad_t = bf16;
+constexpr int X_GRAD_RANK = 2;
+using weight_grad_t = f32;
+constexpr int WEIGHT_GRAD_RANK = 2;
+struct kiln_args {
+  i64 num_expanded_tokens;
+  i64 num_tokens;
+  i64 num_topk;
+  const x_t* x;
+  const x_sf_t* x_sf;
+  const grad_out_t* grad_out;
+  const weight_t* weight;
+  const pos_to_token_topk_t* pos_to_token_topk;
+  const token_topk_to_pos_t* token_topk_to_pos;
+  out_t* out;
+  x_grad_fp8_t* x_grad_fp8;
+  x_grad_fp8_sf_t* x_grad_fp8_sf;
+  x_grad_t* x_grad;
+  weight_grad_t* weight_grad;
+  alignas(8) f32 swiglu_clamp_value;
+  alignas(8) f32 sf_clamp_min;
+  u8* workspace;
+};
+static_assert(sizeof(kiln_args) == 136, "host and device agree on kiln_args");
+}  // namespace kiln
