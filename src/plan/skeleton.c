@@ -169,8 +169,11 @@ static kiln_status plan_group(struct kn_planner *p) {
                        "are those whose scale block, or packed word of four "
                        "blocks, fits one warp");
   }
-  /* Registers that leave full occupancy, but for conversions by hand and gates. */
-  int64_t registers = values > 16 ? 50 : chain->parts == 2 ? 64 : by_hand && !packed ? 48 : 32;
+  /* Registers that leave full occupancy, but for conversions by hand, gates and skipped rows. */
+  int64_t registers = values > 16          ? (chain->skips ? 56 : 50)
+                      : chain->parts == 2  ? 64
+                      : by_hand && !packed ? 48
+                                           : 32;
   (void)kn_tile(p, "blocks_per_sm",
                 at_least(p->plan->limits->registers_per_sm / (threads * registers), 1));
   int64_t x_align = access_bytes(x->dtype, values);
