@@ -92,6 +92,8 @@ static bool launch(const struct replay *r, const struct kn_golden *golden,
          take_inputs(golden, &setup, message) && cli_setup_launch(&setup, message, MESSAGE) &&
          compare(r, golden, trial, &setup, message);
   cli_setup_release(&setup);
+  trial->fixed = NULL;
+  trial->num_fixed = 0;
   return good;
 }
 

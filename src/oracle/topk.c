@@ -28,6 +28,7 @@ double kn_oracle_group_score(const double *scores, int64_t size, int64_t best, b
   int64_t chosen[2] = {0, 0};
   double sum;
   if (best > size) best = size;
+  if (best < 1) return 0;
   kn_oracle_choose(scores, size, NULL, best, chosen);
   sum = scores[chosen[0]];
   if (best == 2) sum += scores[chosen[1]];
