@@ -25,13 +25,11 @@ void kn_oracle_choose(const double *scores, int64_t count, const bool *excluded,
 }
 
 double kn_oracle_group_score(const double *scores, int64_t size, int64_t best, bool in_f32) {
-  int64_t chosen[2] = {0, 0};
-  double sum;
-  if (best > size) best = size;
-  if (best < 1) return 0;
+  int64_t chosen[2] = {-1, -1};
+  double sum = 0;
+  if (best > 2) best = 2;
   kn_oracle_choose(scores, size, NULL, best, chosen);
-  sum = scores[chosen[0]];
-  if (best == 2) sum += scores[chosen[1]];
+  for (int i = 0; i < 2 && chosen[i] >= 0; ++i) sum += scores[chosen[i]];
   return in_f32 ? (double)(float)sum : sum;
 }
 
