@@ -66,11 +66,15 @@ template <bool FULL> struct Vector {
       : place(p), row(p.row + vector * STEP), inside(p.is_inside(vector)) {}
 
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
-    kiln::read<FULL>(x + row * stride + i64(part) * COLS + place.column, inside, out);
+    kiln::read<FULL>(at(x, row * stride + i64(part) * COLS + place.column), inside, out);
   }
   template <class T, class R> KILN_DEVICE void read(const T* x, R rows, int part, f32 (&out)[VALUES]) {
     i64 from = inside ? rows.offset(row) : -1;
-    kiln::read<FULL>(x + from + i64(part) * COLS + place.column, from >= 0, out);
+    kiln::read<FULL>(at(x, from + i64(part) * COLS + place.column), from >= 0, out);
+  }
+  // Scale factors that are given, for the vector's values.
+  template <class G> KILN_DEVICE void read_scales(const G& grid, int part, f32 (&out)[VALUES]) {
+    read_grid<common_divisor(COLS, VALUES)>(grid, inside, row, part * COLS + place.column, out);
   }
   template <class T>
   KILN_DEVICE void write_matrix(T* out, i64 stride, int part, const f32 (&v)[VALUES]) {
@@ -143,16 +147,16 @@ template <bool FULL> struct Block {
     return q;
   }
 
-  template <class F, class S>
-  KILN_DEVICE void store(const QuantizedVectors<F>& q, u8* data, i64 stride, S* sf, i64 ld) {
+  template <class F, class D, class S>
+  KILN_DEVICE void store(const QuantizedVectors<F>& q, D data, i64 stride, S sf, i64 ld) {
 #pragma unroll
-    for (int i = 0; i < VECTORS; ++i) {
+    for (int i = 0; is_there<D>::VALUE && i < VECTORS; ++i) {
       if (!place.is_inside(i)) continue;
-      i64 at = (place.row + i * STEP) * stride + place.column;
-      write<FULL>(data + packed_bytes<F>(at), q.codes[i]);
+      i64 from = (place.row + i * STEP) * stride + place.column;
+      if constexpr (is_there<D>::VALUE) write<FULL>(data + packed_bytes<F>(from), q.codes[i]);
     }
     if (threadIdx.x < WIDTH && place.column % SF_COLS == 0 && place.column < COLS) {
-      store_scale(q.scale, place.column / SF_COLS, sf, ld);
+      if constexpr (is_there<S>::VALUE) store_scale(q.scale, place.column / SF_COLS, sf, ld);
     }
   }
 

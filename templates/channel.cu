@@ -13,7 +13,7 @@
 //             TILE_CHANNELS, TILE_THREADS, TILE_BLOCKS_PER_SM, x_t, chain_num_rows, chain_load, chain_store
 // Shared bytes: PARTS * TILE_TOKENS * TILE_CHANNELS * sizeof(input_t)
 //               + (TILE_THREADS / 32 + TILE_TOKENS / SF_ROWS) * TILE_CHANNELS * 4
-// needs: kiln/columns.cuh kiln/scale.cuh
+// needs: kiln/columns.cuh kiln/pair.cuh kiln/scale.cuh
 namespace kiln {
 
 constexpr int GROUPS = TILE_CHANNELS / VALUES;  // threads side by side
@@ -86,6 +86,7 @@ template <bool FULL> struct Fetch {
   }
   template <class T> KILN_DEVICE void read_columns(const T*, int, f32 (&out)[1]) { out[0] = 0.0f; }
   template <class T> KILN_DEVICE T row_value(const T*, T outside) const { return outside; }
+  template <class G> KILN_DEVICE void read_scales(const G&, int, f32 (&out)[1]) { out[0] = 0.0f; }
 
   // The same of rows from anywhere. Where they lie is asked for all at once.
   template <class R>
@@ -133,12 +134,27 @@ template <bool FULL> struct Token {
   int row, group;
 
   template <class R> KILN_DEVICE void read(const input_t*, R, int part, f32 (&out)[VALUES]) {
-    constexpr int VECTORS = VALUES * int(sizeof(input_t)) / 16;
-    u32 words[VECTORS * 4];
-    const u32x4* from = reinterpret_cast<const u32x4*>(&s.x[part][row][group * VALUES]);
+    constexpr int WIDTH = access_width(VALUES * int(sizeof(input_t)));
+    constexpr int VECTORS = VALUES * int(sizeof(input_t)) / WIDTH;
+    using vector_t = typename access<WIDTH>::type;
+    u32 words[VECTORS * WIDTH / 4];
+    const vector_t* from = reinterpret_cast<const vector_t*>(&s.x[part][row][group * VALUES]);
 #pragma unroll
-    for (int i = 0; i < VECTORS; ++i) spread(from[i], &words[i * 4]);
+    for (int i = 0; i < VECTORS; ++i) spread(from[i], &words[i * WIDTH / 4]);
     unpack<input_t>(words, out);
+  }
+  // Scale factors that are given, for the thread's values; 0 beyond the last channel.
+  template <class G> KILN_DEVICE void read_scales(const G& grid, int part, f32 (&out)[VALUES]) {
+    constexpr int RUN = common_divisor(COLS, VALUES);
+    int channel = tile.channel + group * VALUES;
+#pragma unroll
+    for (int i = 0; i < VALUES; i += RUN) {
+      f32 run[RUN];
+      bool inside = row < tile.rows() && channel + i < COLS;
+      read_grid<RUN>(grid, inside, tile.token + row, part * COLS + channel + i, run);
+#pragma unroll
+      for (int k = 0; k < RUN; ++k) out[i + k] = run[k];
+    }
   }
 
   // Numbers by column, for the thread's values.

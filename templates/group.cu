@@ -80,12 +80,17 @@ template <bool FULL> struct Group {
 
   // Threads outside read the first values, which nobody uses: cheaper than a branch.
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[VALUES]) {
-    x += inside ? offset + row * (stride - COLS) + i64(part) * COLS : 0;
-    kiln::read<FULL>(x, !skipped, out);
+    i64 from = inside ? offset + row * (stride - COLS) + i64(part) * COLS : 0;
+    kiln::read<FULL>(at(x, from), !skipped, out);
   }
   template <class T, class R> KILN_DEVICE void read(const T* x, R rows, int part, f32 (&out)[VALUES]) {
     i64 from = inside && !skipped ? rows.offset(row) : -1;
-    kiln::read<FULL>(x + from + i64(part) * COLS + i64(chunk) * VALUES, from >= 0, out);
+    kiln::read<FULL>(at(x, from + i64(part) * COLS + i64(chunk) * VALUES), from >= 0, out);
+  }
+  // Scale factors that are given, for the thread's values.
+  template <class G> KILN_DEVICE void read_scales(const G& grid, int part, f32 (&out)[VALUES]) {
+    constexpr int ALIGNED = PARTS == 1 ? VALUES : common_divisor(COLS, VALUES);
+    read_grid<ALIGNED>(grid, inside && !skipped, row, part * COLS + chunk * VALUES, out);
   }
 
   KILN_DEVICE bool is_counted(int) const { return inside && !skipped; }
@@ -101,6 +106,13 @@ template <bool FULL> struct Group {
   template <class T>
   KILN_DEVICE void write_matrix(T* out, i64 stride, int part, const f32 (&v)[VALUES]) {
     if (inside && !skipped) write_values<FULL>(out + row * stride + i64(part) * COLS + i64(chunk) * VALUES, v);
+  }
+  template <class T> KILN_DEVICE void store_values(T* out, i64 stride, const f32 (&v)[VALUES]) {
+    if (!inside || (KEEPS_SKIPPED && skipped)) return;
+    f32 stored[VALUES];
+#pragma unroll
+    for (int i = 0; i < VALUES; ++i) stored[i] = skipped ? 0.0f : v[i];
+    write_values<FULL>(out + row * stride + i64(chunk) * VALUES, stored);
   }
   // Numbers by column, for the thread's values.
   template <class T> KILN_DEVICE void read_columns(const T* p, int part, f32 (&out)[VALUES]) {
@@ -127,6 +139,13 @@ template <bool FULL> struct Group {
     return q;
   }
 
+  // Codes of values that are scaled already.
+  template <class F> KILN_DEVICE auto encode(const f32 (&v)[VALUES]) {
+    QuantizedBlock<F> q{};
+    encode_any(v, q.codes);
+    return q;
+  }
+
   // The word of packed scale factors that this thread's block is in, in every thread.
   KILN_DEVICE u32 packed_word(u32 ue8m0) {
     u32 word = inside ? ue8m0 << (u32(chunk) / LANES % 4 * 8) : 0;
@@ -137,14 +156,23 @@ template <bool FULL> struct Group {
     return word;
   }
 
-  template <class F, class S>
-  KILN_DEVICE void store(const QuantizedBlock<F>& q, u8* data, i64 stride, S* sf, i64 ld) {
-    u32 bits = IS_PACKED ? packed_word(q.scale.ue8m0) : __float_as_uint(q.scale.sf);
-    if (skipped) bits = 0;
+  template <class F, class D, class S>
+  KILN_DEVICE void store(const QuantizedBlock<F>& q, D data, i64 stride, S sf, i64 ld) {
     bool is_kept = KEEPS_SKIPPED && skipped;
-    if (inside && !is_kept) {
-      write<FULL>(data + packed_bytes<F>(offset + row * (stride - COLS)), zero_if(skipped, q.codes));
+    u32 bits = 0;
+    if constexpr (is_there<S>::VALUE) {
+      bits = IS_PACKED ? packed_word(q.scale.ue8m0) : __float_as_uint(q.scale.sf);
+      if (skipped) bits = 0;
     }
+    if constexpr (is_there<D>::VALUE) {
+      if (inside && !is_kept) {
+        write<FULL>(data + packed_bytes<F>(offset + row * (stride - COLS)), zero_if(skipped, q.codes));
+      }
+    }
+    if constexpr (is_there<S>::VALUE) store_scale(bits, is_kept, sf, ld);
+  }
+
+  template <class S> KILN_DEVICE void store_scale(u32 bits, bool is_kept, S* sf, i64 ld) {
     bool is_first = u32(chunk) % WORD_LANES == 0;
     if constexpr (!IS_GATHERED) {
       if (is_first && !is_kept) store_word(sf, row, chunk / WORD_LANES, ld, bits);

@@ -7,7 +7,7 @@
 // Where the scale block is only a part of the row, it lies in neighbouring lanes of one warp.
 //
 // Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, KEEPS_ZERO, KEEPS_SKIPPED, COUNTS,
-//             IS_STAGED, HAS_ROW_STAGE, ROW_HELD, HAS_FULL, TILE_THREADS, TILE_BLOCKS_PER_SM, code_t,
+//             COMPUTES_SF, IS_STAGED, HAS_ROW_STAGE, ROW_HELD, HAS_FULL, TILE_THREADS, TILE_BLOCKS_PER_SM, code_t,
 //             chain_num_rows, chain_load, chain_row (where HAS_ROW_STAGE), chain_store
 // Shared bytes: 256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (COUNTS ? 16 * warps : 16)
 //               + (HAS_ROW_STAGE ? 4 a segment, up to whole 16 : 16) + (ROW_HELD SHARED ? 4 * COLS : 16)
@@ -23,6 +23,7 @@ constexpr int SEGMENTS = int(ceil_div(ROW_VECTORS, 32));  // what a warp sums up
 
 constexpr bool IS_PACKED = SF_LAYOUT == SfLayout::PACKED_UE8M0;
 constexpr bool IS_WHOLE = SF_COLS == COLS;  // the scale block is the row
+constexpr bool NEEDS_AMAX = IS_WHOLE && COMPUTES_SF;
 constexpr int LANES = IS_WHOLE ? 32 : SF_COLS / VALUES;  // threads that share a scale factor
 constexpr int WORD_LANES = LANES * (IS_PACKED && !IS_WHOLE ? 4 : 1);  // and that write one word of them
 constexpr int SCALES = IS_WHOLE ? 1 : HELD;                           // of a thread's vectors
@@ -81,18 +82,30 @@ template <bool FULL> struct Row {
   }
 
   template <class T> KILN_DEVICE void read(const T* x, i64 stride, int part, f32 (&out)[COUNT]) {
-    read_row(x + row * stride, !skipped, part, out);
+    read_row(at(x, row * stride), !skipped, part, out);
   }
   template <class T, class R> KILN_DEVICE void read(const T* x, R rows, int part, f32 (&out)[COUNT]) {
     i64 from = is_row() && !skipped ? rows.offset(row) : -1;
-    read_row(x + from, from >= 0, part, out);
+    read_row(at(x, from), from >= 0, part, out);
   }
   template <class T>
   KILN_DEVICE void read_row(const T* x, bool is_there, int part, f32 (&out)[COUNT]) {
 #pragma unroll
     for (int h = 0; h < HELD; ++h) {
       f32 v[VALUES];
-      kiln::read<FULL>(x + i64(part) * COLS + i64(vector(h)) * VALUES, is_there && is_inside(h), v);
+      kiln::read<FULL>(at(x, i64(part) * COLS + i64(vector(h)) * VALUES), is_there && is_inside(h), v);
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) out[h * VALUES + i] = v[i];
+    }
+  }
+
+  // Scale factors that are given, for the thread's values.
+  template <class G> KILN_DEVICE void read_scales(const G& grid, int part, f32 (&out)[COUNT]) {
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      f32 v[VALUES];
+      read_grid<common_divisor(COLS, VALUES)>(grid, !skipped && is_inside(h), row,
+                                              part * COLS + vector(h) * VALUES, v);
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) out[h * VALUES + i] = v[i];
     }
@@ -118,6 +131,17 @@ template <bool FULL> struct Row {
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) vector_values[i] = v[h * VALUES + i];
       if (is_inside(h)) write_values<FULL>(out + i64(vector(h)) * VALUES, vector_values);
+    }
+  }
+
+  template <class T> KILN_DEVICE void store_values(T* out, i64 stride, const f32 (&v)[COUNT]) {
+    if (KEEPS_SKIPPED && skipped) return;
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      f32 part[VALUES];
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) part[i] = skipped ? 0.0f : v[h * VALUES + i];
+      if (is_inside(h)) write_values<FULL>(out + row * stride + i64(vector(h)) * VALUES, part);
     }
   }
 
@@ -241,6 +265,19 @@ template <bool FULL> struct Row {
     return q;
   }
 
+  // Codes of values that are scaled already.
+  template <class F> KILN_DEVICE auto encode(const f32 (&v)[COUNT]) {
+    QuantizedRow<F> q{};
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      f32 part[VALUES];
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) part[i] = v[h * VALUES + i];
+      encode_any(part, q.codes[h]);
+    }
+    return q;
+  }
+
   // Of the vectors in the lanes that share a scale factor.
   template <class F> KILN_DEVICE Amax amax_of_lanes(const f32 (&v)[VALUES]) {
     Amax found = amax_of<F, BF16_VALUES>(v);
@@ -271,10 +308,14 @@ template <bool FULL> struct Row {
     __syncwarp();
   }
 
-  template <class F, class S>
-  KILN_DEVICE void store(const QuantizedRow<F>& q, u8* data, i64 stride, S* sf, i64 ld) {
+  template <class F, class D, class S>
+  KILN_DEVICE void store(const QuantizedRow<F>& q, D data, i64 stride, S sf, i64 ld) {
     if (KEEPS_SKIPPED && skipped) return;
-    data += packed_bytes<F>(row * stride);
+    if constexpr (is_there<D>::VALUE) store_codes(q, data + packed_bytes<F>(row * stride));
+    if constexpr (is_there<S>::VALUE) store_scales(q, sf, ld);
+  }
+
+  template <class F> KILN_DEVICE void store_codes(const QuantizedRow<F>& q, u8* data) {
 #pragma unroll
     for (int h = 0; h < HELD; ++h) {
       if constexpr (FULL && IS_STAGED) {
@@ -283,6 +324,9 @@ template <bool FULL> struct Row {
         write<FULL>(data + packed_bytes<F>(i64(vector(h)) * VALUES), zero_if(skipped, q.codes[h]));
       }
     }
+  }
+
+  template <class F, class S> KILN_DEVICE void store_scales(const QuantizedRow<F>& q, S* sf, i64 ld) {
     bool is_pad = !is_row() && ld == align_up(num_rows, 4);
     if constexpr (IS_WHOLE) {
       if (threadIdx.x == 0 && first == 0) store_word(q.scale[0], sf, 0, ld, is_pad);
@@ -348,7 +392,7 @@ template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
       c.reduce_squares();
     }
     auto values = finish_row(a, c, loaded);
-    if constexpr (IS_WHOLE) {
+    if constexpr (NEEDS_AMAX) {
       c.see(values.v[0]);
       c.reduce();
     }
@@ -368,11 +412,11 @@ template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
     c.finish_counts();  // what the next reading counts nobody asks for
     if constexpr (HAS_ROW_STAGE) {
       c.reduce_squares();
-      for (c.first = 0; IS_WHOLE && c.first < ROW_VECTORS; c.first += TILE_THREADS) {
+      for (c.first = 0; NEEDS_AMAX && c.first < ROW_VECTORS; c.first += TILE_THREADS) {
         c.see(load_again(a, c).v[0]);
       }
     }
-    if constexpr (IS_WHOLE) c.reduce();
+    if constexpr (NEEDS_AMAX) c.reduce();
     for (c.first = 0; c.first < ROW_VECTORS; c.first += TILE_THREADS) {
       chain_store(a, c, load_again(a, c));
     }

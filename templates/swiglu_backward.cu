@@ -56,23 +56,10 @@ template <class M> KILN_DEVICE Gradient gradient_of(f32 l, f32 r, f32 weighted, 
 
 // A thread's codes of one half times their scale factor.
 template <bool FULL> KILN_DEVICE void read_pair(const e4m3* x, const f32* sf, f32 (&out)[VALUES]) {
-  u32 words[VALUES / 4] = {};
-  if constexpr (FULL) {
-    spread(ptx::load_cs(reinterpret_cast<const u32x2*>(x)), words);
-  } else {
-#pragma unroll
-    for (int i = 0; i < VALUES; ++i) {
-      words[i / 4] |= u32(ptx::load_cs(reinterpret_cast<const u8*>(x) + i)) << i % 4 * 8;
-    }
-  }
+  kiln::read<FULL>(x, true, out);
   f32 scale = *sf;
 #pragma unroll
-  for (int i = 0; i < VALUES; i += 2) {
-    u32 two = ptx::f16x2_from_e4m3x2(u16(words[i / 4] >> i % 4 * 8));
-    unpack_two(f16{}, two, out[i], out[i + 1]);
-    out[i] = __fmul_rn(out[i], scale);
-    out[i + 1] = __fmul_rn(out[i + 1], scale);
-  }
+  for (int i = 0; i < VALUES; ++i) out[i] = __fmul_rn(out[i], scale);
 }
 
 // One half of the gradient: bf16, and e4m3 with its scale factors.

@@ -4,15 +4,18 @@
 
 #include <stdlib.h>
 
+int64_t kn_oracle_source(const struct kn_oracle_chain *chain, int64_t row) {
+  if (!chain->gather) return row;
+  row = (int32_t)kn_oracle_get(chain->gather, row * chain->gather->strides[0]);
+  return row < 0 || row >= chain->in->shape[0] ? -1 : row;
+}
+
 /* Where a row of the chain begins in the matrix; -1 where it has none and is all zeros. */
 static int64_t row_offset(const struct kn_oracle_chain *chain, int64_t row) {
   const kiln_tensor *x = chain->in;
   if (x->rank == 3) return row / x->shape[1] * x->strides[0] + row % x->shape[1] * x->strides[1];
-  if (chain->gather) {
-    row = (int32_t)kn_oracle_get(chain->gather, row * chain->gather->strides[0]);
-    if (row < 0 || row >= x->shape[0]) return -1;
-  }
-  return row * x->strides[0];
+  row = kn_oracle_source(chain, row);
+  return row < 0 ? -1 : row * x->strides[0];
 }
 
 static bool is_skipped(const struct kn_oracle_chain *chain, int64_t row) {
@@ -64,14 +67,6 @@ static bool argument(const char *line, const char *key, char *out) {
   return false;
 }
 
-static kiln_dtype dtype_of(const char *name) {
-#define KILN_X(dtype, value, bits, text) \
-  if (strcmp(name, text) == 0) return dtype;
-  KILN_DTYPE_TABLE(KILN_X)
-#undef KILN_X
-  return KILN_DTYPE_NONE;
-}
-
 struct parser {
   const struct kn_oracle_job *job;
   struct kn_oracle_chain *chain;
@@ -117,10 +112,29 @@ static kiln_status parse_load(const struct parser *p, struct kn_oracle_stage *st
     case KILN_F32:
     case KILN_F16:
     case KILN_BF16:
+    case KILN_E4M3:
+    case KILN_E5M2:
+    case KILN_E2M1:
+    case KILN_E5M6:
       return KILN_OK;
     default:
       return KILN_E_UNSUPPORTED;
   }
+}
+
+static bool block_of(const struct parser *p, int64_t *rows, int64_t *cols) {
+  char row_text[WORD], col_text[WORD];
+  if (!argument(p->line, "rows", row_text) || !argument(p->line, "cols", col_text)) return false;
+  *rows = strtoll(row_text, NULL, 10);
+  *cols = strtoll(col_text, NULL, 10);
+  return *rows >= 1 && *cols >= 1;
+}
+
+static kiln_status parse_dequantize(const struct parser *p, struct kn_oracle_stage *stage) {
+  stage->run = kn_oracle_dequantize;
+  stage->tensor = input_of(p, "sf", 2);
+  if (!stage->tensor) return KILN_E_ARGUMENT;
+  return block_of(p, &stage->block_rows, &stage->block_cols) ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
 static kiln_status scalar_of(const struct parser *p, const char *key, float *out, bool *out_there) {
@@ -196,7 +210,7 @@ static kiln_status parse_round(const struct parser *p, struct kn_oracle_stage *s
   char word[WORD];
   stage->run = kn_oracle_round;
   if (!argument(p->line, "to", word)) return KILN_E_UNSUPPORTED;
-  stage->dtype = dtype_of(word);
+  stage->dtype = kn_oracle_dtype(word);
   return stage->dtype ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
@@ -216,23 +230,21 @@ static kiln_status parse_rmsnorm(const struct parser *p, struct kn_oracle_stage 
 static kiln_status parse_quantize(const struct parser *p, struct kn_oracle_stage *stage) {
   static const char *const layouts[] = {"row_major", "col_major", "packed_ue8m0"};
   struct kn_oracle_quantize *q = &p->chain->quantize;
-  char to[WORD], rows[WORD], cols[WORD], rounds[WORD], layout[WORD];
+  char to[WORD], rounds[WORD], layout[WORD];
   bool there = false;
   int i = 0;
   stage->run = NULL; /* part of store */
   q->clamp_min = -1;
-  if (!argument(p->line, "to", to) || !argument(p->line, "rows", rows) ||
-      !argument(p->line, "cols", cols) || !argument(p->line, "round_sf", rounds) ||
-      !argument(p->line, "layout", layout)) {
+  if (!argument(p->line, "to", to) || !block_of(p, &q->rows, &q->cols) ||
+      !argument(p->line, "round_sf", rounds) || !argument(p->line, "layout", layout)) {
     return KILN_E_UNSUPPORTED;
   }
-  q->to = dtype_of(to);
-  q->rows = strtoll(rows, NULL, 10);
-  q->cols = strtoll(cols, NULL, 10);
+  q->to = kn_oracle_dtype(to);
+  q->sf = input_of(p, "sf", 2);
   q->round_sf = strcmp(rounds, "1") == 0;
   while (i < 3 && strcmp(layouts[i], layout) != 0) ++i;
   q->layout = (enum kn_oracle_layout)i;
-  if (!q->to || q->rows < 1 || q->cols < 1 || i == 3) return KILN_E_UNSUPPORTED;
+  if (!q->to || i == 3) return KILN_E_UNSUPPORTED;
   return scalar_of(p, "clamp_min", &q->clamp_min, &there);
 }
 
@@ -247,7 +259,11 @@ static kiln_status parse_store(const struct parser *p, struct kn_oracle_stage *s
   stage->run = kn_oracle_store;
   chain->data = tensor_of(p, "data", &chain->written_data);
   chain->sf = tensor_of(p, "sf", &chain->written_sf);
-  return chain->data && chain->sf && chain->quantize.rows > 0 ? KILN_OK : KILN_E_ARGUMENT;
+  if (!chain->quantize.to) { /* values */
+    stage->run = kn_oracle_store_values;
+    chain->quantize.rows = 1;
+  }
+  return chain->data || chain->sf ? KILN_OK : KILN_E_ARGUMENT;
 }
 
 static const struct {
@@ -255,6 +271,7 @@ static const struct {
   kiln_status (*parse)(const struct parser *p, struct kn_oracle_stage *stage);
 } stages[] = {
     {"load", parse_load},
+    {"dequantize", parse_dequantize},
     {"round", parse_round},
     {"silu", parse_silu},
     {"gelu", parse_gelu},
@@ -298,7 +315,7 @@ kiln_status kn_oracle_parse(const struct kn_oracle_job *job, struct kn_oracle_ch
     if (status != KILN_OK) return status;
     at += length + (at[length] == '\n');
   }
-  if (!out->in || !out->data) return KILN_E_UNSUPPORTED;
+  if (!out->in || out->quantize.rows < 1) return KILN_E_UNSUPPORTED;
   return KILN_OK;
 }
 

@@ -20,7 +20,8 @@ struct kn_oracle_quantize {
   int64_t rows, cols; /* of a block */
   bool round_sf;
   enum kn_oracle_layout layout;
-  float clamp_min; /* negative: the format's own */
+  float clamp_min;       /* negative: the format's own */
+  const kiln_tensor *sf; /* scale factors that are given, or NULL */
 };
 
 struct kn_oracle_chain;
@@ -32,7 +33,9 @@ struct kn_oracle_stage {
   bool is_fast;                      /* swiglu */
   const kiln_tensor *written;        /* what a kernel wrote to `index` */
   const kiln_tensor *tensor, *index; /* bias; weights and their index; a gate's counters;
-                                        what is added and the sum; weights of a norm */
+                                        what is added and the sum; weights of a norm; scale
+                                        factors of codes */
+  int64_t block_rows, block_cols;    /* that share one of these */
 };
 
 enum { KN_ORACLE_MAX_STAGES = 32 };
@@ -70,11 +73,19 @@ void kn_oracle_clamp(struct kn_oracle_chain *chain, const struct kn_oracle_stage
 void kn_oracle_add_bias(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 void kn_oracle_scale_by_weight(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 
+/* Scale factors that are given, f32 or words of four exponents: that of a block (pair.c). */
+float kn_oracle_given_sf(const kiln_tensor *sf, int64_t block_row, int64_t block_col);
+void kn_oracle_dequantize(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+/* The matrix's row that a row of the chain is, -1 where it has none and is all zeros. */
+int64_t kn_oracle_source(const struct kn_oracle_chain *chain, int64_t row);
+
 /* Stages of whole rows, and of a second matrix (row.c). */
 void kn_oracle_residual_add(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 void kn_oracle_rmsnorm(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 
 /* Quantises and stores the band; writes the padding of its scale factors. */
 void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+/* Rounds and stores the band's values. */
+void kn_oracle_store_values(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 
 #endif

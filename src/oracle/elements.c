@@ -4,6 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+kiln_dtype kn_oracle_dtype(const char *name) {
+#define KILN_X(dtype, value, bits, text) \
+  if (strcmp(name, text) == 0) return dtype;
+  KILN_DTYPE_TABLE(KILN_X)
+#undef KILN_X
+  return KILN_DTYPE_NONE;
+}
+
 float kn_oracle_step(float value, int steps) {
   const uint32_t bits = kn_oracle_bits(value);
   int64_t magnitude = bits & 0x7FFFFFFF;

@@ -19,6 +19,9 @@ static inline float kn_oracle_float(uint32_t bits) {
   return value;
 }
 
+/* The dtype of a name, KILN_DTYPE_NONE for none. */
+kiln_dtype kn_oracle_dtype(const char *name);
+
 /* The largest value of a format that quantize writes. */
 float kn_oracle_fmt_max(kiln_dtype fmt);
 

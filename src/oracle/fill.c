@@ -94,6 +94,13 @@ static float element(enum kn_fill fill, uint64_t seed, int64_t row, int64_t colu
   return ldexpf(normal(random), (int)(mix3(~seed, row, column / 32) % 17) - 10);
 }
 
+/* A code, or where it is a NaN or an infinity one of a smaller exponent. */
+static uint64_t finite_code(kiln_dtype dtype, uint32_t code) {
+  const int bits = kiln_dtype_bits(dtype);
+  code &= (1u << bits) - 1;
+  return isfinite(kn_oracle_decode(dtype, code)) ? code : code ^ 1u << (bits - 2);
+}
+
 static uint64_t code(const kiln_tensor *tensor, enum kn_fill fill, uint64_t seed, int64_t row,
                      int64_t column) {
   switch (tensor->dtype) {
@@ -103,6 +110,11 @@ static uint64_t code(const kiln_tensor *tensor, enum kn_fill fill, uint64_t seed
       return kn_oracle_encode(tensor->dtype, element(fill, seed, row, column));
     case KILN_BOOL:
       return mix3(seed, row, column) & 1;
+    case KILN_E4M3:
+    case KILN_E5M2:
+    case KILN_E5M6:
+      return fill == KN_FILL_EDGES ? mix3(seed, row, column)
+                                   : finite_code(tensor->dtype, (uint32_t)mix3(seed, row, column));
     default:
       return mix3(seed, row, column);
   }

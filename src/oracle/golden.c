@@ -23,14 +23,6 @@ static bool next_word(const char **at, const char *end, char *out) {
   return true;
 }
 
-static kiln_dtype dtype_of(const char *name) {
-#define KILN_X(dtype, value, bits, text) \
-  if (strcmp(name, text) == 0) return dtype;
-  KILN_DTYPE_TABLE(KILN_X)
-#undef KILN_X
-  return KILN_DTYPE_NONE;
-}
-
 static bool read_array(const char *at, const char *end, struct kn_golden_array *out) {
   char word[KN_GOLDEN_WORD];
   int64_t shape[KILN_MAX_RANK];
@@ -38,7 +30,7 @@ static bool read_array(const char *at, const char *end, struct kn_golden_array *
   uint64_t bytes;
   kiln_dtype dtype;
   if (!next_word(&at, end, out->name) || !next_word(&at, end, word)) return false;
-  dtype = dtype_of(word);
+  dtype = kn_oracle_dtype(word);
   while (next_word(&at, end, word)) {
     if (rank == KILN_MAX_RANK) return false;
     shape[rank] = strtoll(word, NULL, 10);

@@ -3,34 +3,33 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "oracle/elements.h"
 #include "oracle/golden_request.h"
 
 enum { MAX_NAMES = 8 };
 
 /* An operator whose arrays are named as Kiln's tensors are. */
 struct quant {
-  const char *op, *request;        /* in the file, and Kiln's where it is another */
+  const char *op;
   int64_t columns;                 /* of x for one of hidden */
   bool has_in_dtype;               /* a param that x tells */
-  bool takes_pairs;                /* x are codes with scale factors */
-  const char *fmt;                 /* the format where no param tells it */
+  const char *x_fmt;               /* of codes, where the param x_fmt does not tell it */
   const char *optional[MAX_NAMES]; /* tensors */
   const char *scalars[MAX_NAMES];  /* optional ones */
 };
 
 static const struct quant operators[] = {
-    {.op = "per_token_cast", .columns = 1, .has_in_dtype = true},
-    {.op = "per_token_cast_to_e5m6",
-     .request = "per_token_cast",
-     .columns = 1,
-     .has_in_dtype = true,
-     .fmt = "e5m6"},
+    {.op = "per_token_cast", .columns = 1, .has_in_dtype = true, .optional = {"x_sf"}},
+    {.op = "per_token_cast_to_e5m6", .columns = 1, .has_in_dtype = true},
+    {.op = "cast_back", .columns = 1, .has_in_dtype = true},
+    {.op = "cast_back_e5m6", .columns = 1, .x_fmt = "e5m6"},
     {.op = "per_block_cast", .columns = 1, .has_in_dtype = true},
     {.op = "per_channel_cast", .columns = 1, .has_in_dtype = true},
     {.op = "per_channel_cast_fused",
      .columns = 1,
      .has_in_dtype = true,
-     .optional = {"pos_to_token"}},
+     .x_fmt = "e4m3",
+     .optional = {"x_sf", "pos_to_token"}},
     {.op = "per_channel_cast_and_transpose", .columns = 1},
     {.op = "swiglu_forward_and_per_token_cast",
      .columns = 2,
@@ -39,7 +38,7 @@ static const struct quant operators[] = {
      .scalars = {"swiglu_clamp_value"}},
     {.op = "swiglu_backward_and_per_token_cast",
      .columns = 2,
-     .takes_pairs = true,
+     .x_fmt = "e4m3",
      .scalars = {"swiglu_clamp_value"}},
     {.op = "swiglu_forward_and_per_channel_cast_and_transpose",
      .columns = 2,
@@ -79,25 +78,36 @@ static void add_dim(const struct kn_golden *golden, const char *name, const char
   out->dims[out->num_dims++] = (kiln_dim){name, extent};
 }
 
-/* A case hands on its own params, but for num_per_tokens where that is 1 and none of Kiln's. */
+/* A case hands on its own params, but for x_fmt, which is the dtype of x, and for num_per_tokens
+   where that is 1, which may be none of Kiln's. */
 static void hand_on(const struct kn_golden *golden, const struct quant *q,
                     struct kn_golden_request *out) {
   for (size_t i = 0; i < golden->num_params; ++i) {
     const struct kn_golden_param *param = &golden->params[i];
+    if (strcmp(param->name, "x_fmt") == 0) continue;
+    if (strcmp(param->name, "num_per_tokens") == 0 && strcmp(param->value, "1") == 0) continue;
     if (is_scalar(q, param->name)) {
       add_scalar(out, param->name, param->value);
-    } else if (strcmp(param->name, "num_per_tokens") != 0 || strcmp(param->value, "1") != 0) {
-      kn_golden_add(out, param->name, param->value);
+    } else {
+      kn_golden_add(out, param->name, strcmp(param->value, "fp32") == 0 ? "f32" : param->value);
     }
   }
 }
 
-/* Dequantised inputs, and blocks of several tokens for an operator of one, are not served. */
+/* Blocks of several tokens for an operator of one are not served. */
 static bool serves(const struct kn_golden *golden, const struct quant *q, const kiln_tensor *x) {
   const char *rows = value_of(golden, "num_per_tokens");
   if (strncmp(q->op, "per_token", 9) == 0 && rows && strcmp(rows, "1") != 0) return false;
-  if (q->takes_pairs) return x->rank == 2;
-  return x->rank == 2 && x->dtype != KILN_U8 && !kn_golden_array(golden, "x_sf");
+  return x->rank == 2;
+}
+
+/* What x holds: codes are bytes in the file. */
+static kiln_dtype dtype_of_x(const struct kn_golden *golden, const struct quant *q,
+                             const kiln_tensor *x) {
+  const char *fmt = value_of(golden, "x_fmt");
+  if (x->dtype != KILN_U8) return x->dtype;
+  if (!fmt) fmt = q->x_fmt;
+  return fmt ? kn_oracle_dtype(fmt) : KILN_DTYPE_NONE;
 }
 
 bool kn_golden_quant_request(const struct kn_golden *golden, struct kn_golden_request *out) {
@@ -106,15 +116,18 @@ bool kn_golden_quant_request(const struct kn_golden *golden, struct kn_golden_re
     const struct quant *q = &operators[i];
     if (strcmp(q->op, golden->op) != 0) continue;
     if (!x || !serves(golden, q, &x->tensor)) return false;
-    out->op = q->request ? q->request : q->op;
-    kn_golden_add_int(out, "hidden", x->tensor.shape[1] / q->columns);
-    if (q->has_in_dtype) kn_golden_add(out, "in_dtype", kiln_dtype_name(x->tensor.dtype));
-    if (q->fmt) kn_golden_add(out, "fmt", q->fmt);
+    out->op = q->op;
+    const kiln_dtype dtype = dtype_of_x(golden, q, &x->tensor);
+    if (!dtype) return false;
+    int64_t columns = x->tensor.shape[1];
+    if (x->tensor.dtype == KILN_U8) columns = columns * 8 / kiln_dtype_bits(dtype);
+    kn_golden_add_int(out, "hidden", columns / q->columns);
+    if (q->has_in_dtype) kn_golden_add(out, "in_dtype", kiln_dtype_name(dtype));
     hand_on(golden, q, out);
     for (int k = 0; k < MAX_NAMES && q->optional[k]; ++k) {
       if (kn_golden_array(golden, q->optional[k])) add_present(out, q->optional[k]);
     }
-    const char *weights = q->takes_pairs ? "weight" : "topk_weights";
+    const char *weights = kn_golden_array(golden, "weight") ? "weight" : "topk_weights";
     add_dim(golden, "num_tokens", weights, 0, out);
     add_dim(golden, "num_topk", weights, 1, out);
     add_dim(golden, "num_expanded_tokens", "pos_to_token", 0, out);

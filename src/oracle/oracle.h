@@ -5,6 +5,7 @@
  *
  * Chain text, one stage a line, arguments in this order, absent optional ones left out:
  *   load x gather=pos_to_token skip=pos_to_expert masked=masked_m zero_skipped=1
+ *   dequantize sf=x_sf rows=1 cols=128
  *   round to=bf16
  *   silu | gelu | gelu_tanh | relu2
  *   swiglu clamp=swiglu_clamp_value count=clamped_count math=fast       geglu likewise
@@ -13,9 +14,9 @@
  *   scale_by_weight weights=topk_weights index=pos_to_token_topk
  *   residual_add in=residual out=residual
  *   rmsnorm weight=weight eps=eps
- *   quantize to=e4m3 rows=128 cols=1 round_sf=0 layout=row_major clamp_min=sf_clamp_min
+ *   quantize to=e4m3 rows=128 cols=1 round_sf=0 layout=row_major clamp_min=sf_clamp_min sf=given
  *   transpose
- *   store data=out sf=out_sf
+ *   store data=out sf=out_sf                         either alone; values have no sf
  * layout is row_major, col_major or packed_ue8m0.
  */
 #ifndef KILN_ORACLE_ORACLE_H

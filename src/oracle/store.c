@@ -105,11 +105,17 @@ static uint32_t sf_code(const struct kn_oracle_chain *chain, struct block *b) {
   return code;
 }
 
+/* Scale factors that are given: the product with 1 / sf, whatever they are. */
+static void take_given(const struct kn_oracle_chain *chain, struct block *b) {
+  b->nominal.sf_inv = 1 / kn_oracle_given_sf(chain->quantize.sf, b->row, b->col);
+  b->inv_low = b->inv_high = b->nominal.sf_inv;
+}
+
 /* After the last row: with the default ld the rows that fill a column up are 0. */
 static void finish(const struct kn_oracle_chain *chain) {
   const kiln_tensor *sf = chain->sf;
-  const int64_t rows = sf->shape[0], ld = (rows + 3) / 4 * 4;
-  if (chain->first + chain->rows < chain->num_rows) return;
+  const int64_t rows = sf ? sf->shape[0] : 0, ld = (rows + 3) / 4 * 4;
+  if (!sf || chain->first + chain->rows < chain->num_rows) return;
   if (chain->quantize.layout == KN_ORACLE_ROW_MAJOR || sf->strides[1] != ld) return;
   for (int64_t c = 0; c < sf->shape[1]; ++c) {
     for (int64_t r = rows; r < ld; ++r) kn_oracle_put(sf, c * ld + r, 0);
@@ -146,7 +152,7 @@ static uint32_t code_of(const struct kn_oracle_chain *chain, const struct block 
 
 static void store_block(const struct kn_oracle_chain *chain, const struct block *b) {
   const kiln_tensor *data = chain->data;
-  for (int64_t i = 0; i < chain->rows; ++i) {
+  for (int64_t i = 0; data && i < chain->rows; ++i) {
     for (int64_t j = b->first; j < b->first + b->count; ++j) {
       const int64_t row = chain->first + i;
       const int64_t offset = chain->transposed ? j * data->strides[0] + row * data->strides[1]
@@ -168,9 +174,39 @@ void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage
   for (b.first = 0; b.first < chain->cols; b.first += width) {
     b.count = chain->cols - b.first < width ? chain->cols - b.first : width;
     b.col = b.first / width;
-    if (!chain->is_skipped) measure(chain, &b);
-    sf_put(chain, &b, chain->is_skipped ? 0 : sf_code(chain, &b));
+    if (chain->quantize.sf) {
+      take_given(chain, &b);
+    } else if (!chain->is_skipped) {
+      measure(chain, &b);
+    }
+    if (chain->sf) sf_put(chain, &b, chain->is_skipped ? 0 : sf_code(chain, &b));
     store_block(chain, &b);
   }
   finish(chain);
+}
+
+/* A value, or what a kernel wrote between its bounds; any NaN will do for one. */
+static uint32_t value_of(const struct kn_oracle_chain *chain, const struct kn_oracle_values *v,
+                         int64_t offset) {
+  const kiln_dtype to = chain->data->dtype;
+  if (chain->written_data && (isnan(v->nominal) || !chain->exact)) {
+    const uint32_t code = kn_oracle_get(chain->written_data, offset);
+    const float is = kn_oracle_decode(to, code);
+    const float low = kn_oracle_decode(to, kn_oracle_encode(to, v->low));
+    const float high = kn_oracle_decode(to, kn_oracle_encode(to, v->high));
+    if (isnan(v->nominal) ? isnan(is) : is >= low && is <= high) return code;
+  }
+  return kn_oracle_encode(to, v->nominal);
+}
+
+void kn_oracle_store_values(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
+  (void)stage;
+  if (chain->is_skipped && !chain->zero_skipped) return;
+  for (int64_t i = 0; i < chain->rows; ++i) {
+    for (int64_t j = 0; j < chain->cols; ++j) {
+      const int64_t offset = kn_oracle_at(chain->data, chain->first + i, j);
+      const struct kn_oracle_values *v = &chain->values[i * chain->cols + j];
+      kn_oracle_put(chain->data, offset, chain->is_skipped ? 0 : value_of(chain, v, offset));
+    }
+  }
 }

@@ -5,12 +5,6 @@
 
 #include "plan/stage.h"
 
-static bool is_absent(const struct kn_composer *c, const struct kn_stage_spec *stage,
-                      const char *key) {
-  const int index = kn_tensor_index(c->p->plan, kn_stage_arg_name(stage, key));
-  return index >= 0 && !c->p->plan->tensors[index].present;
-}
-
 /* The call, and the stage's line of the chain's text. */
 static kiln_status add(struct kn_composer *c, const struct kn_stage_spec *stage, const char *types,
                        const char *arguments, const char *text) {
@@ -134,7 +128,7 @@ kiln_status kn_add_bias(struct kn_composer *c, const struct kn_stage_spec *stage
   int64_t extent = 0;
   int index = -1;
   kiln_status status = kn_stage_input(c, stage, "bias", 1, dtypes, 3, &index);
-  if (status != KILN_OK || is_absent(c, stage, "bias")) return status;
+  if (status != KILN_OK || kn_stage_is_absent(c, stage, "bias")) return status;
   if (index < 0) return kn_stage_fail(c, stage, "it needs a tensor: bias");
   const struct kn_plan_tensor *bias = &plan->tensors[index];
   if (kn_expr_eval_int(bias->shape[0], &env, &extent) != KILN_OK || extent != c->columns) {
@@ -160,7 +154,8 @@ kiln_status kn_add_weight(struct kn_composer *c, const struct kn_stage_spec *sta
   kiln_status status = kn_stage_input(c, stage, "weights", 2, &weight_dtype, 1, &weights);
   if (status == KILN_OK) status = kn_stage_input(c, stage, "index", 1, &index_dtype, 1, &index);
   if (status != KILN_OK) return status;
-  if (is_absent(c, stage, "weights") && is_absent(c, stage, "index")) return KILN_OK;
+  if (kn_stage_is_absent(c, stage, "weights") && kn_stage_is_absent(c, stage, "index"))
+    return KILN_OK;
   if (weights < 0 || index < 0) {
     return kn_stage_fail(c, stage, "it needs two tensors, weights and index: both or none");
   }

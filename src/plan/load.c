@@ -78,11 +78,14 @@ static kiln_status rows_of(struct kn_composer *c, const struct kn_stage_spec *st
     if (status == KILN_OK) status = take_rows(c, stage, &plan->tensors[gather]);
     *out = kn_arena_printf(&plan->arena, "gathered_rows{a.%s, %s, %s}",
                            plan->spec->tensors[gather].name, tokens, stride);
+    c->source = kn_arena_printf(&plan->arena, "gathered_rows{a.%s, %s, 1}",
+                                plan->spec->tensors[gather].name, tokens);
   } else {
     /* Without its map the matrix itself has the rows that the map would give. */
     if (place >= 0) x->shape[0] = plan->tensors[place].shape[0];
     status = take_rows(c, stage, x);
     *out = stride;
+    c->source = "own_rows{}";
   }
   return status != KILN_OK || *out ? status : kn_plan_no_memory(plan);
 }
@@ -147,14 +150,26 @@ static kiln_status check_loaded(struct kn_composer *c, const struct kn_stage_spe
   if (x->rank != 2 && x->rank != 3) {
     return kn_stage_fail(c, stage, "%s has rank %d; allowed are 2 and 3", name, x->rank);
   }
-  if (x->dtype != KILN_F32 && x->dtype != KILN_F16 && x->dtype != KILN_BF16) {
-    return kn_stage_fail(c, stage, "%s is %s; allowed are f32, f16 and bf16", name,
+  c->is_raw = x->dtype == KILN_E4M3 || x->dtype == KILN_E5M2 || x->dtype == KILN_E2M1 ||
+              x->dtype == KILN_E5M6;
+  if (x->dtype != KILN_F32 && x->dtype != KILN_F16 && x->dtype != KILN_BF16 && !c->is_raw) {
+    return kn_stage_fail(c, stage,
+                         "%s is %s; allowed are f32, f16, bf16, and as codes e4m3, e5m2, e2m1 and "
+                         "e5m6",
+                         name, kiln_dtype_name(x->dtype));
+  }
+  if (c->is_raw && x->rank == 3) {
+    return kn_stage_fail(c, stage, "a batch of matrices must be of f32, f16 or bf16, not %s",
                          kiln_dtype_name(x->dtype));
   }
   if (kn_expr_eval_int(x->shape[x->rank - 1], &env, &c->columns) != KILN_OK || c->columns < 1 ||
       c->columns > 1 << 29) {
     return kn_stage_fail(c, stage, "the columns of %s must be fixed by params, 1 to %d", name,
                          1 << 29);
+  }
+  if (c->columns % kn_dtype_pack(x->dtype)) {
+    return kn_stage_fail(c, stage, "a row of %" PRId64 " %s codes does not fill whole groups of %d",
+                         c->columns, kiln_dtype_name(x->dtype), kn_dtype_pack(x->dtype));
   }
   return KILN_OK;
 }
@@ -187,4 +202,32 @@ kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage
       c, &c->p->text,
       kn_arena_printf(&plan->arena, "load %s%s%s%s", name, is_gathered ? " gather=" : "",
                       is_gathered ? gather : "", skips));
+}
+
+/* The scale factors lie by rows of the matrix that was loaded, which a map may gather. */
+kiln_status kn_add_dequantize(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  struct kn_plan *plan = c->p->plan;
+  const struct kn_plan_tensor *x = &plan->tensors[c->p->chain.load];
+  const char *sf = NULL, *name = kn_stage_arg_name(stage, "sf");
+  int64_t block[2] = {0, 0};
+  kiln_status status = kn_stage_block(c, stage, "block", block);
+  if (status != KILN_OK) return status;
+  const int index = kn_tensor_index(plan, name);
+  if (index >= 0 && plan->tensors[index].spec->sf_of) {
+    /* Without its map the matrix has the rows that the map would give: load says so. */
+    plan->tensors[index].shape[0] =
+        kn_make_binary(plan, KN_EXPR_CEIL_DIV, x->shape[0], kn_make_int(plan, block[0]));
+    if (!plan->tensors[index].shape[0]) return kn_plan_no_memory(plan);
+  }
+  status = kn_stage_given_sf(c, stage, x->shape[0], c->columns, block, &sf);
+  if (status != KILN_OK) return status;
+  status =
+      kn_stage_call(c, c->lines, stage->name,
+                    kn_arena_printf(&plan->arena, "<%" PRId64 ", %" PRId64 ">", block[0], block[1]),
+                    kn_arena_printf(&plan->arena, ", %s, %s", sf, c->source));
+  if (status != KILN_OK) return status;
+  return kn_stage_line(
+      c, &c->p->text,
+      kn_arena_printf(&plan->arena, "dequantize sf=%s rows=%" PRId64 " cols=%" PRId64, name,
+                      block[0], block[1]));
 }

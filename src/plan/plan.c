@@ -256,7 +256,9 @@ static bool bool_param(const struct kn_plan *plan, const char *name) {
 /* dtype, shape and strides of the scale factors of another tensor follow from the flags. */
 static kiln_status plan_sf(struct kn_plan *plan, struct kn_plan_tensor *tensor) {
   const struct kn_tensor_spec *scaled = kn_spec_tensor(plan->spec, tensor->spec->sf_of);
-  bool packed = bool_param(plan, "use_packed_ue8m0");
+  const char *own = kn_arena_printf(&plan->arena, "%s_use_packed_ue8m0", scaled->name);
+  if (!own) return kn_plan_no_memory(plan);
+  bool packed = bool_param(plan, kn_spec_param(plan->spec, own) ? own : "use_packed_ue8m0");
   tensor->is_sf = true;
   tensor->sf_layout = packed                                             ? KN_SF_PACKED_UE8M0
                       : bool_param(plan, "use_tma_aligned_col_major_sf") ? KN_SF_COL_MAJOR

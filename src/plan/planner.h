@@ -24,9 +24,10 @@ struct kn_chain {
   int64_t cols;                      /* logical columns */
   const struct kn_expr *rows;        /* run-time rows: a name, or a product */
   const char *rows_text, *rows_cuda; /* the same as text of an expression and of CUDA */
-  int load, data, sf;                /* tensor indices; sf -1 if there is none */
-  kiln_dtype format;
+  int load, data, sf;                /* tensor indices; data or sf is -1 if it is not stored */
+  kiln_dtype format;                 /* of what is stored: codes, or values */
   int64_t sf_rows, sf_cols;
+  bool computes_sf; /* else each value is stored by itself: no scale is computed */
   enum kn_sf_layout layout;
   bool transposed;
   bool has_row_stage;        /* one that needs a row's sum */

@@ -43,10 +43,16 @@ static kiln_status threads_of(struct kn_planner *p, int64_t fallback, int64_t *o
   return KILN_OK;
 }
 
+/* Values that fill whole groups of what is loaded and of what is stored. */
+static int64_t pack_of(const struct kn_planner *p) {
+  return at_least(kn_dtype_pack(p->chain.format),
+                  kn_dtype_pack(p->plan->tensors[p->chain.load].dtype));
+}
+
 static kiln_status values_of(struct kn_planner *p, int64_t fallback, int64_t divides,
                              int64_t *out) {
   *out = kn_tile(p, "values", fallback);
-  int pack = kn_dtype_pack(p->chain.format);
+  int64_t pack = pack_of(p);
   if (*out > 64 || (*out & (*out - 1)) || divides % *out || *out % pack) {
     return refuse_tile(p, "values", *out,
                        "are powers of two up to 64 that divide the block and fill whole bytes");
@@ -73,6 +79,7 @@ static kiln_status add_chain_constants(struct kn_planner *p, int64_t values, boo
   if (status == KILN_OK) status = kn_add_bool(p, "KEEPS_ZERO", chain->keeps_zero);
   if (status == KILN_OK) status = kn_add_bool(p, "KEEPS_SKIPPED", chain->keeps_skipped);
   if (status == KILN_OK) status = kn_add_bool(p, "COUNTS", chain->counts);
+  if (status == KILN_OK) status = kn_add_bool(p, "COMPUTES_SF", chain->computes_sf);
   if (status == KILN_OK) status = kn_add_bool(p, "HAS_FULL", has_full);
   return status;
 }
@@ -88,22 +95,24 @@ static kiln_status add_step(struct kn_planner *p, const char *template_name, int
   struct kn_plan *plan = p->plan;
   struct kn_plan_step *step = kn_arena_alloc(&plan->arena, 1, sizeof *step);
   struct kn_plan_variant *variants = kn_arena_alloc(&plan->arena, 2, sizeof *variants);
-  size_t num_aligns = 2 + (size_t)p->chain.num_columns;
-  struct kn_align_spec *aligns = kn_arena_alloc(&plan->arena, num_aligns, sizeof *aligns);
+  size_t num_aligns = 0, most = 2 + (size_t)p->chain.num_columns;
+  struct kn_align_spec *aligns = kn_arena_alloc(&plan->arena, most, sizeof *aligns);
   if (!step || !variants || !aligns) return kn_plan_no_memory(plan);
   if (shared > plan->limits->shared_per_block) {
     return kn_fail(KILN_E_UNSUPPORTED,
                    "%s: its tile needs %" PRId64 " bytes of shared memory; %s allows %d",
                    plan->spec->name, shared, plan->limits->target, plan->limits->shared_per_block);
   }
-  aligns[0].tensor = plan->tensors[p->chain.load].spec->name;
-  aligns[0].bytes = x_align;
-  aligns[1].tensor = plan->tensors[p->chain.data].spec->name;
-  aligns[1].bytes = out_align;
+  aligns[num_aligns].tensor = plan->tensors[p->chain.load].spec->name;
+  aligns[num_aligns++].bytes = x_align;
+  if (p->chain.data >= 0) {
+    aligns[num_aligns].tensor = plan->tensors[p->chain.data].spec->name;
+    aligns[num_aligns++].bytes = out_align;
+  }
   for (int i = 0; i < p->chain.num_columns; ++i) {
     const struct kn_plan_tensor *tensor = &plan->tensors[p->chain.columns[i]];
-    aligns[2 + i].tensor = tensor->spec->name;
-    aligns[2 + i].bytes = access_bytes(tensor->dtype, values);
+    aligns[num_aligns].tensor = tensor->spec->name;
+    aligns[num_aligns++].bytes = access_bytes(tensor->dtype, values);
   }
   size_t count = 0;
   if (has_full) {
@@ -135,9 +144,10 @@ static const char *rows_text(struct kn_planner *p) {
 static bool rows_stay_aligned(const struct kn_planner *p, int64_t x_align, int64_t out_align) {
   const struct kn_chain *chain = &p->chain;
   const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
-  const struct kn_plan_tensor *out = &p->plan->tensors[chain->data];
+  const struct kn_plan_tensor *out = chain->data < 0 ? NULL : &p->plan->tensors[chain->data];
   bool halves = chain->parts == 1 || kn_dtype_bytes(x->dtype, chain->cols) % x_align == 0;
-  bool rows = out->stride_free[0] || kn_dtype_bytes(out->dtype, chain->cols) % out_align == 0;
+  bool rows =
+      !out || out->stride_free[0] || kn_dtype_bytes(out->dtype, chain->cols) % out_align == 0;
   return halves && rows;
 }
 
@@ -150,6 +160,14 @@ static int64_t group_values(const struct kn_planner *p, bool packed) {
   return at_most(chain->sf_cols, is_wide && !packed ? 8 : 16);
 }
 
+/* Values that wait for no other: a thread reads and writes up to 32 bytes at a time. */
+static int64_t free_values(const struct kn_planner *p) {
+  const struct kn_chain *chain = &p->chain;
+  int64_t bits = at_least(kiln_dtype_bits(p->plan->tensors[chain->load].dtype),
+                          kiln_dtype_bits(chain->format));
+  return at_least(power_dividing(chain->cols, at_most(256 / bits, 16)), pack_of(p));
+}
+
 static kiln_status plan_group(struct kn_planner *p) {
   const struct kn_chain *chain = &p->chain;
   const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
@@ -160,7 +178,7 @@ static kiln_status plan_group(struct kn_planner *p) {
   int64_t lanes = chain->sf_cols / values * (packed ? 4 : 1);
   int64_t chunks = align_up(chain->cols / values, packed ? lanes : 1);
   bool is_tall = chain->layout != KN_SF_ROW_MAJOR && chunks % 32 == 0;
-  bool by_hand = kiln_dtype_bits(chain->format) != 8;
+  bool by_hand = kiln_dtype_bits(chain->format) != 8 || kiln_dtype_bits(x->dtype) < 16;
   /* Measured: sizes that are no power of two do well where blocks follow each other along rows. */
   status = threads_of(p, values > 16 ? 64 : is_tall ? (by_hand ? 256 : 512) : 448, &threads);
   if (status != KILN_OK) return status;
@@ -219,12 +237,11 @@ static kiln_status plan_row(struct kn_planner *p) {
   /* Four blocks, which share a packed word, lie in one warp. */
   int64_t wanted = !whole && packed ? at_least(chain->sf_cols / 8, 8) : 8;
   int64_t values = 0, threads = 0;
-  kiln_status status =
-      values_of(p, at_least(power_dividing(chain->cols, wanted), kn_dtype_pack(chain->format)),
-                whole ? chain->cols : chain->sf_cols, &values);
+  kiln_status status = values_of(p, at_least(power_dividing(chain->cols, wanted), pack_of(p)),
+                                 whole ? chain->cols : chain->sf_cols, &values);
   if (status != KILN_OK) return status;
-  bool staged = chain->format == KILN_E5M6 && values == 8;
-  if (chain->format == KILN_E5M6 && whole && !staged) {
+  bool staged = chain->format == KILN_E5M6 && values == 8 && chain->data >= 0;
+  if (chain->format == KILN_E5M6 && whole && values != 8) {
     return refuse_tile(p, "values", values, "is 8 for whole rows of e5m6");
   }
   if (!whole && chain->sf_cols / values * (packed ? 4 : 1) > 32) {
@@ -264,7 +281,14 @@ static kiln_status plan_channel(struct kn_planner *p) {
   const struct kn_chain *chain = &p->chain;
   const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
   const int64_t values = 8;
+  const int64_t piece = 128 / kiln_dtype_bits(x->dtype); /* elements of an asynchronous copy */
   int64_t threads = 0;
+  if (kn_dtype_pack(x->dtype) > 1 || chain->data < 0) {
+    return kn_fail(KILN_E_UNSUPPORTED, "%s: scale blocks of (%" PRId64 ", 1) come with %s",
+                   p->plan->spec->name, chain->sf_rows,
+                   chain->data < 0 ? "codes that are stored, not with scale factors alone"
+                                   : "loaded elements of 8, 16 or 32 bits");
+  }
   kiln_status status = threads_of(p, 256, &threads);
   if (status != KILN_OK) return status;
   int64_t tokens = kn_tile(p, "tokens", 128), channels = kn_tile(p, "channels", 64);
@@ -279,8 +303,10 @@ static kiln_status plan_channel(struct kn_planner *p) {
   if (tokens % chain->sf_rows || (tokens & (tokens - 1))) {
     return refuse_tile(p, "tokens", tokens, "are powers of two that hold whole scale blocks");
   }
-  if ((channels & (channels - 1)) || channels < 8 || channels > 256) {
-    return refuse_tile(p, "channels", channels, "are powers of two from 8 to 256");
+  if ((channels & (channels - 1)) || channels < at_least(8, piece) || channels > 256) {
+    return refuse_tile(
+        p, "channels", channels,
+        piece > 8 ? "are powers of two from 16 to 256" : "are powers of two from 8 to 256");
   }
   int64_t rows_a_thread = tokens * channels / values / threads;
   int64_t rows_a_warp = rows_a_thread * 32 / (channels / values);
@@ -297,7 +323,7 @@ static kiln_status plan_channel(struct kn_planner *p) {
   int64_t shared = chain->parts * tokens * channels * kn_dtype_bytes(x->dtype, 1) +
                    (threads / 32 + tokens / chain->sf_rows) * channels * 4;
   int64_t out_align = chain->transposed ? 16 : 8;
-  bool has_full = chain->cols % values == 0 && rows_stay_aligned(p, 16, out_align);
+  bool has_full = chain->cols % at_least(values, piece) == 0 && rows_stay_aligned(p, 16, out_align);
   status = add_chain_constants(p, values, has_full);
   if (status == KILN_OK) {
     status = kn_add_constant(p, KN_CONSTANT_TYPE, "input_t", kiln_dtype_name(x->dtype));
@@ -315,7 +341,8 @@ static kiln_status plan_block(struct kn_planner *p) {
   const struct kn_chain *chain = &p->chain;
   const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
   int64_t values = 0, threads = 0;
-  kiln_status status = values_of(p, power_dividing(chain->cols, 8), chain->cols, &values);
+  kiln_status status =
+      values_of(p, at_least(power_dividing(chain->cols, 8), pack_of(p)), chain->cols, &values);
   if (status == KILN_OK && (values > HELD || CHANNELS / values > 256)) {
     return refuse_tile(p, "values", values, "are powers of two up to 32");
   }
@@ -343,7 +370,19 @@ static kiln_status plan_block(struct kn_planner *p) {
 }
 
 kiln_status kn_plan_skeleton(struct kn_planner *p) {
-  const struct kn_chain *chain = &p->chain;
+  struct kn_chain *chain = &p->chain;
+  if (!chain->computes_sf && chain->transposed) {
+    return kn_fail(KILN_E_UNSUPPORTED,
+                   "%s: transposed codes come with scale factors that are computed, not given",
+                   p->plan->spec->name);
+  }
+  if (!chain->computes_sf) {
+    /* As if a scale block were what a thread holds, or with a row stage the row. */
+    chain->layout = KN_SF_ROW_MAJOR;
+    chain->sf_rows = 1;
+    chain->sf_cols = chain->has_row_stage ? chain->cols : free_values(p);
+    return chain->has_row_stage ? plan_row(p) : plan_group(p);
+  }
   bool in_warp = chain->sf_rows == 1 && (chain->sf_cols == 16 || chain->sf_cols == 32 ||
                                          chain->sf_cols == 64 || chain->sf_cols == 128);
   if (chain->transposed && chain->sf_rows == 1) {

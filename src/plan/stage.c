@@ -116,6 +116,102 @@ kiln_status kn_stage_input(const struct kn_composer *c, const struct kn_stage_sp
   return status;
 }
 
+bool kn_stage_is_absent(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                        const char *key) {
+  const int index = kn_tensor_index(c->p->plan, kn_stage_arg_name(stage, key));
+  return index >= 0 && !c->p->plan->tensors[index].present;
+}
+
+kiln_status kn_stage_block(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                           const char *key, int64_t out[2]) {
+  const struct kn_stage_arg *arg = kn_find_stage_arg(stage, key);
+  if (!arg || arg->num_values != 2) {
+    return kn_stage_fail(c, stage, "it needs the block that shares a scale: %s: [rows, columns]",
+                         key);
+  }
+  for (int axis = 0; axis < 2; ++axis) {
+    struct kn_value value;
+    kiln_status status = kn_stage_value(c, arg, (size_t)axis, KN_VALUE_INT, &value);
+    if (status != KILN_OK) return status;
+    if (value.number < 1 || value.number > 1 << 30) {
+      return kn_stage_fail(c, stage, "%s has %" PRId64 "; allowed are numbers from 1 to %d", key,
+                           value.number, 1 << 30);
+    }
+    out[axis] = value.number;
+  }
+  return KILN_OK;
+}
+
+/* Run-time sizes at which the rows of a grid must be those of its matrix's blocks: around the edges
+   of usual blocks, each size another number. */
+static bool has_rows(const struct kn_composer *c, const struct kn_expr *is,
+                     const struct kn_expr *rows, int64_t each) {
+  static const int64_t samples[] = {0, 1, 31, 32, 33, 127, 128, 129, 4096, 1000003};
+  const struct kn_plan *plan = c->p->plan;
+  int64_t dims[KN_MAX_DIMS];
+  for (size_t k = 0; k < sizeof samples / sizeof *samples; ++k) {
+    struct kn_scope scope = {.plan = plan, .dims = dims};
+    struct kn_env env = kn_scope_env(&scope);
+    int64_t have = 0, want = 0;
+    for (size_t i = 0; i < plan->num_dims; ++i) dims[i] = samples[k] + 389 * (int64_t)i;
+    if (kn_expr_eval_int(is, &env, &have) != KILN_OK ||
+        kn_expr_eval_int(rows, &env, &want) != KILN_OK || have != (want + each - 1) / each) {
+      return false;
+    }
+  }
+  return true;
+}
+
+kiln_status kn_stage_check_grid(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                                const struct kn_plan_tensor *sf, const struct kn_expr *rows,
+                                int64_t cols, const int64_t block[2]) {
+  struct kn_scope scope = {.plan = c->p->plan};
+  struct kn_env env = kn_scope_env(&scope);
+  int64_t want = (cols + block[1] - 1) / block[1], have = 0;
+  if (sf->dtype == KILN_I32) want = (want + 3) / 4;
+  if (sf->rank == 2 && kn_expr_eval_int(sf->shape[1], &env, &have) == KILN_OK && have == want &&
+      has_rows(c, sf->shape[0], rows, block[0])) {
+    return KILN_OK;
+  }
+  return kn_stage_fail(c, stage,
+                       "%s must have one scale factor for each block of (%" PRId64 ", %" PRId64
+                       "): %" PRId64 " columns%s, and as many rows as there are such blocks",
+                       sf->spec->name, block[0], block[1], want,
+                       sf->dtype == KILN_I32 ? " of four" : "");
+}
+
+kiln_status kn_stage_given_sf(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                              const struct kn_expr *rows, int64_t cols, const int64_t block[2],
+                              const char **out) {
+  struct kn_plan *plan = c->p->plan;
+  const char *name = kn_stage_arg_name(stage, "sf");
+  const int index = kn_tensor_index(plan, name);
+  if (index < 0 || plan->tensors[index].spec->role != KILN_IN || !plan->tensors[index].present) {
+    return kn_stage_fail(c, stage, "sf must name an input tensor of the spec");
+  }
+  const struct kn_plan_tensor *sf = &plan->tensors[index];
+  if (sf->dtype != KILN_F32 && sf->dtype != KILN_I32) {
+    return kn_stage_fail(c, stage, "%s is %s; allowed are f32, and i32 of packed exponents", name,
+                         kiln_dtype_name(sf->dtype));
+  }
+  kiln_status status = kn_stage_check_grid(c, stage, sf, rows, cols, block);
+  if (status != KILN_OK) return status;
+  const bool is_col_major = sf->is_sf && sf->sf_layout != KN_SF_ROW_MAJOR;
+  int64_t columns = (cols + block[1] - 1) / block[1];
+  if (sf->dtype == KILN_I32) columns = (columns + 3) / 4;
+  const char *row_stride =
+      !sf->is_sf && sf->stride_free[0] ? kn_arena_printf(&plan->arena, "a.%s_stride0", name)
+      : is_col_major                   ? "i64(1)"
+                                       : kn_arena_printf(&plan->arena, "i64(%" PRId64 ")", columns);
+  const char *column_stride = is_col_major ? kn_arena_printf(&plan->arena, "a.%s_ld", name)
+                              : sf->stride_free[1]
+                                  ? kn_arena_printf(&plan->arena, "a.%s_stride1", name)
+                                  : "i64(1)";
+  if (!row_stride || !column_stride) return kn_plan_no_memory(plan);
+  *out = kn_arena_printf(&plan->arena, "a.%s, %s, %s", name, row_stride, column_stride);
+  return *out ? KILN_OK : kn_plan_no_memory(plan);
+}
+
 bool kn_stage_is_rows(const struct kn_composer *c, const struct kn_expr *extent) {
   return kn_expr_same(extent, c->p->chain.rows);
 }

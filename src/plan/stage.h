@@ -7,7 +7,13 @@
 #include "plan/planner.h"
 
 /* What a chain holds between two stages. */
-enum kn_chain_state { KN_CHAIN_NOTHING, KN_CHAIN_VALUES, KN_CHAIN_CODES, KN_CHAIN_STORED };
+enum kn_chain_state {
+  KN_CHAIN_NOTHING,
+  KN_CHAIN_RAW, /* codes that were loaded */
+  KN_CHAIN_VALUES,
+  KN_CHAIN_CODES,
+  KN_CHAIN_STORED
+};
 
 struct kn_composer {
   struct kn_planner *p;
@@ -17,7 +23,9 @@ struct kn_composer {
   struct kn_lines *lines; /* of the function that the next stage is in */
   int row_first;          /* the variable that the row's function begins with */
   int next;               /* number of the next variable */
-  int loaded;             /* of the variable that is quantised */
+  int loaded;             /* of the variable that is quantised or stored */
+  bool is_raw;            /* what was loaded are codes */
+  const char *source;     /* the matrix's row of a row of the chain as CUDA */
 };
 
 kiln_status kn_stage_fail(const struct kn_composer *c, const struct kn_stage_spec *stage,
@@ -40,6 +48,9 @@ kiln_status kn_stage_scalar_text(const struct kn_composer *c, const struct kn_st
 kiln_status kn_stage_input(const struct kn_composer *c, const struct kn_stage_spec *stage,
                            const char *key, int rank, const kiln_dtype *dtypes, size_t num_dtypes,
                            int *out_index);
+/* Whether an argument names an optional tensor that is absent. */
+bool kn_stage_is_absent(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                        const char *key);
 /* Whether an extent is the number of the chain's rows. */
 bool kn_stage_is_rows(const struct kn_composer *c, const struct kn_expr *extent);
 /* An extent as CUDA: a number or `a.NAME`. */
@@ -51,8 +62,27 @@ kiln_status kn_stage_line(const struct kn_composer *c, struct kn_lines *lines, c
 kiln_status kn_stage_call(struct kn_composer *c, struct kn_lines *lines, const char *name,
                           const char *types, const char *arguments);
 
+/* The block of rows and columns, both from 1 on, that an argument gives. */
+kiln_status kn_stage_block(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                           const char *key, int64_t out[2]);
+/* Refuses a tensor that is no grid of scale factors of blocks of `block` of `rows` x `cols`. */
+kiln_status kn_stage_check_grid(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                                const struct kn_plan_tensor *sf, const struct kn_expr *rows,
+                                int64_t cols, const int64_t block[2]);
+/* Scale factors that argument `sf` names, an input: *out gets `a.NAME, ROW STRIDE, COLUMN STRIDE`
+   as CUDA. */
+kiln_status kn_stage_given_sf(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                              const struct kn_expr *rows, int64_t cols, const int64_t block[2],
+                              const char **out);
+
 /* load.c */
 kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage);
+kiln_status kn_add_dequantize(struct kn_composer *c, const struct kn_stage_spec *stage);
+/* quantize.c */
+kiln_status kn_add_quantize(struct kn_composer *c, const struct kn_stage_spec *stage);
+kiln_status kn_add_transpose(struct kn_composer *c, const struct kn_stage_spec *stage);
+/* store.c */
+kiln_status kn_add_store(struct kn_composer *c, const struct kn_stage_spec *stage);
 /* rowwise.c */
 kiln_status kn_add_residual(struct kn_composer *c, const struct kn_stage_spec *stage);
 kiln_status kn_add_rmsnorm(struct kn_composer *c, const struct kn_stage_spec *stage);

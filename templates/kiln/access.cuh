@@ -44,17 +44,28 @@ KILN_DEVICE void spread(u32x4 v, u32* out) {
   out[3] = v.w;
 }
 
-// Reads N elements at p as f32, or where not `inside` gives zeros.
+// Reads N elements at p as f32, or where not `inside` gives zeros. Codes have an address where they fill
+// whole bytes, those of e5m6 whole words.
 template <bool FULL, int N, class T>
 KILN_DEVICE void read(const T* p, bool inside, f32 (&out)[N]) {
-  constexpr int WIDTH = access_width(N * int(sizeof(T)));
-  if constexpr (FULL && WIDTH >= 4) {
-    using vector_t = typename access<WIDTH>::type;
-    u32 words[N * int(sizeof(T)) / 4] = {};
+  constexpr int BYTES = N * format<T>::BITS / 8, WIDTH = access_width(BYTES);
+  if constexpr ((FULL && WIDTH >= 4) || format<T>::BITS == 12) {
+    using vector_t = typename access<FULL ? WIDTH : 4>::type;
+    constexpr int EACH = int(sizeof(vector_t));
+    u32 words[BYTES / 4] = {};
     if (inside) {
 #pragma unroll
-      for (int i = 0; i < N * int(sizeof(T)) / WIDTH; ++i) {
-        spread(ptx::load_cs(reinterpret_cast<const vector_t*>(p) + i), &words[i * WIDTH / 4]);
+      for (int i = 0; i < BYTES / EACH; ++i) {
+        spread(ptx::load_cs(reinterpret_cast<const vector_t*>(p) + i), &words[i * EACH / 4]);
+      }
+    }
+    unpack<T>(words, out);
+  } else if constexpr (format<T>::BITS <= 8) {
+    u32 words[(BYTES + 3) / 4] = {};
+    if (inside) {
+#pragma unroll
+      for (int i = 0; i < BYTES; ++i) {
+        words[i / 4] |= u32(ptx::load_cs(reinterpret_cast<const u8*>(p) + i)) << i % 4 * 8;
       }
     }
     unpack<T>(words, out);

@@ -18,15 +18,47 @@ KILN_DEVICE void unpack_two(f16, u32 word, f32& low, f32& high) {
   high = ptx::f32_from_f16(u16(word >> 16));
 }
 
-// Elements in 32-bit words to f32: bf16 by a shift and a mask, a pair at a time.
-template <class T, int N>
-KILN_DEVICE void unpack(const u32 (&words)[N * int(sizeof(T)) / 4], f32 (&out)[N]) {
+// Two codes: of a byte each in the low half of the word, or e2m1 in its low byte. The bits of an e2m1
+// magnitude on top of an f16's mantissa are 2^-14 times the value, also where they are a subnormal.
+KILN_DEVICE void unpack_two(e4m3, u32 word, f32& low, f32& high) {
+  unpack_two(f16{}, ptx::f16x2_from_e4m3x2(u16(word)), low, high);
+}
+KILN_DEVICE void unpack_two(e5m2, u32 word, f32& low, f32& high) {
+  unpack_two(f16{}, ptx::f16x2_from_e5m2x2(u16(word)), low, high);
+}
+KILN_DEVICE void unpack_two(e2m1, u32 word, f32& low, f32& high) {
+  u32 magnitudes = (word & 0x07) << 9 | (word & 0x70) << 21, signs = (word & 0x08) << 12 | (word & 0x80) << 24;
+  unpack_two(f16{}, magnitudes | signs, low, high);
+  low = __fmul_rn(low, 0x1p14f);
+  high = __fmul_rn(high, 0x1p14f);
+}
+
+// Eight codes of e5m6 in three words, the first in the high bits of the first word: each is the top of
+// an f16.
+KILN_DEVICE void unpack_eight(const u32* w, f32* out) {
+  u32 h[8] = {w[0] >> 20, w[0] >> 8, w[0] << 4 | w[1] >> 28, w[1] >> 16,
+              w[1] >> 4,  w[1] << 8 | w[2] >> 24, w[2] >> 12, w[2]};
 #pragma unroll
-  for (int i = 0; i < N * int(sizeof(T)) / 4; ++i) {
-    if constexpr (sizeof(T) == 4) {
-      out[i] = __uint_as_float(words[i]);
-    } else {
-      unpack_two(T{}, words[i], out[i * 2], out[i * 2 + 1]);
+  for (int i = 0; i < 8; ++i) out[i] = ptx::f32_from_f16(u16(h[i] << 4));
+}
+
+// N elements in 32-bit words to f32: bf16 by a shift and a mask, a pair at a time.
+template <class T, int N> KILN_DEVICE void unpack(const u32* words, f32 (&out)[N]) {
+  constexpr int BITS = format<T>::BITS;
+  if constexpr (BITS == 32) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) out[i] = __uint_as_float(words[i]);
+  } else if constexpr (BITS == 12) {
+#pragma unroll
+    for (int i = 0; i < N / 8; ++i) unpack_eight(words + i * 3, out + i * 8);
+  } else {
+#pragma unroll
+    for (int i = 0; i + 1 < N; i += 2) {
+      unpack_two(T{}, words[i * BITS / 32] >> i * BITS % 32, out[i], out[i + 1]);
+    }
+    if constexpr (N % 2) {
+      f32 beyond;
+      unpack_two(T{}, words[(N - 1) * BITS / 32] >> (N - 1) * BITS % 32, out[N - 1], beyond);
     }
   }
 }
@@ -190,6 +222,15 @@ template <int N> KILN_DEVICE void encode(const f32 (&v)[N], Codes<e5m6, N>& out)
   }
 }
 
+// Codes of values that no scale of their own block brought into range.
+template <class F, int N> KILN_DEVICE void encode_any(const f32 (&v)[N], Codes<F, N>& out) {
+  f32 in_range[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) in_range[i] = v[i];
+  if constexpr (format<F>::BITS != 8) make_ordinary<F>(in_range);
+  encode(in_range, out);
+}
+
 // Two values rounded to F and back, as `stage: round` has it.
 KILN_DEVICE void round_two(bf16, f32& a, f32& b) {
   unpack_two(bf16{}, ptx::bf16x2_from_f32(a, b), a, b);
@@ -198,10 +239,10 @@ KILN_DEVICE void round_two(f16, f32& a, f32& b) {
   unpack_two(f16{}, ptx::f16x2_from_f32(a, b), a, b);
 }
 KILN_DEVICE void round_two(e4m3, f32& a, f32& b) {
-  unpack_two(f16{}, ptx::f16x2_from_e4m3x2(ptx::e4m3x2_from_f32(a, b)), a, b);
+  unpack_two(e4m3{}, ptx::e4m3x2_from_f32(a, b), a, b);
 }
 KILN_DEVICE void round_two(e5m2, f32& a, f32& b) {
-  unpack_two(f16{}, ptx::f16x2_from_e5m2x2(ptx::e5m2x2_from_f32(a, b)), a, b);
+  unpack_two(e5m2{}, ptx::e5m2x2_from_f32(a, b), a, b);
 }
 
 }  // namespace kiln

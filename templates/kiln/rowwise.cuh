@@ -3,6 +3,7 @@
 #pragma once
 #include "kiln/columns.cuh"
 #include "kiln/gate.cuh"
+#include "kiln/pair.cuh"
 #include "kiln/scale.cuh"
 
 namespace kiln {

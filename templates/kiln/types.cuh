@@ -47,6 +47,7 @@ struct e5m6 {
 template <class T> struct format {
   static constexpr int BITS = sizeof(T) * 8;
 };
+template <class T> struct format<const T> : format<T> {};
 template <> struct format<e2m1> {
   static constexpr int BITS = 4;
 };
@@ -59,8 +60,23 @@ template <class T> KILN_DEVICE constexpr i64 packed_bytes(i64 count) {
   return count * format<T>::BITS / 8;
 }
 
-// An optional scalar that is absent.
+// Element `index` of those at p; of a packed format it begins a whole byte, or three words.
+template <class T> KILN_DEVICE T* at(T* p, i64 index) {
+  if constexpr (format<T>::BITS == sizeof(T) * 8) {
+    return p + index;
+  } else {
+    return p + packed_bytes<T>(index);
+  }
+}
+
+// An optional scalar or tensor that is absent.
 struct none {};
+template <class T> struct is_there {
+  static constexpr bool VALUE = true;
+};
+template <> struct is_there<none> {
+  static constexpr bool VALUE = false;
+};
 
 // Where a row waits between two stages that need all of it; NOWHERE: it is read again.
 enum class RowHeld { REGISTERS, SHARED, NOWHERE };

@@ -5,6 +5,8 @@ constexpr i64 HIDDEN = 7168;
 using in_dtype_t = bf16;
 using fmt_t = e4m3;
 constexpr bool ROUND_SF = false;
+constexpr i64 NUM_PER_CHANNELS = 128;
+constexpr bool X_USE_PACKED_UE8M0 = false;
 using code_t = e4m3;
 constexpr int COLS = 7168;
 constexpr int PARTS = 1;
@@ -17,6 +19,7 @@ constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 using input_t = bf16;
 constexpr int TILE_TOKENS = 128;
@@ -24,11 +27,13 @@ constexpr int TILE_CHANNELS = 64;
 constexpr int TILE_THREADS = 256;
 constexpr int TILE_BLOCKS_PER_SM = 4;
 constexpr bool HAS_POS_TO_TOKEN = true;
+constexpr bool HAS_X_SF = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
 using pos_to_token_t = i32;
 using out_t = e4m3;
 using out_sf_t = f32;
+using x_sf_t = f32;
 struct kiln_args {
   i64 num_tokens;
   i64 num_expanded_tokens;
@@ -37,9 +42,12 @@ struct kiln_args {
   const pos_to_token_t* pos_to_token;
   out_t* out;
   out_sf_t* out_sf;
+  const x_sf_t* x_sf;
+  i64 x_sf_stride0;
+  i64 x_sf_stride1;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 64, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 88, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_expanded_tokens;
 }

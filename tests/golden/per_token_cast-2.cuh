@@ -8,6 +8,9 @@ constexpr i64 NUM_PER_CHANNELS = 128;
 constexpr bool ROUND_SF = true;
 constexpr bool USE_TMA_ALIGNED_COL_MAJOR_SF = true;
 constexpr bool USE_PACKED_UE8M0 = true;
+constexpr i64 X_NUM_PER_TOKENS = 1;
+constexpr i64 X_NUM_PER_CHANNELS = 128;
+constexpr bool X_USE_PACKED_UE8M0 = false;
 using code_t = e4m3;
 constexpr int COLS = 7168;
 constexpr int PARTS = 1;
@@ -20,15 +23,18 @@ constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_TALL = true;
 constexpr int TILE_VALUES = 16;
 constexpr int TILE_THREADS = 512;
 constexpr int TILE_BLOCKS_PER_SM = 4;
+constexpr bool HAS_X_SF = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
 using out_t = e4m3;
 using out_sf_t = i32;
+using x_sf_t = f32;
 struct kiln_args {
   i64 num_tokens;
   const x_t* x;
@@ -36,9 +42,12 @@ struct kiln_args {
   out_t* out;
   out_sf_t* out_sf;
   i64 out_sf_ld;
+  const x_sf_t* x_sf;
+  i64 x_sf_stride0;
+  i64 x_sf_stride1;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 56, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 80, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_tokens;
 }

@@ -17,6 +17,7 @@ constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 using input_t = bf16;
 constexpr int TILE_TOKENS = 128;

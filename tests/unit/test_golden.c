@@ -42,7 +42,8 @@ static void plan_case(struct fixture *f, const char *path) {
 static uint64_t bytes_of(const kiln_arg_info *info) {
   int64_t elements = 1;
   for (int axis = 0; axis < info->rank; ++axis) elements *= info->shape[axis];
-  if (info->rank == 2 && info->stride_is_free[1]) elements = info->shape[1] * info->strides[1];
+  if (info->rank == 2 && info->strides[1] > info->strides[0])
+    elements = info->shape[1] * info->strides[1];
   return (uint64_t)(elements * kiln_dtype_bits(info->dtype) / 8);
 }
 

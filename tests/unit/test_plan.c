@@ -76,6 +76,10 @@ static const char *chain_spec(char *text, size_t capacity, const char *chain) {
                  "  w: {role: in, dtype: f32, shape: [num_routed, 8]}\n"
                  "  n: {role: in, dtype: i64, shape: [3]}\n"
                  "  routed: {role: out, dtype: e4m3, shape: [num_routed, hidden]}\n"
+                 "  q: {role: in, dtype: e2m1, shape: [num_tokens, hidden]}\n"
+                 "  q_sf: {role: in, sf_of: q, block: [32, 16], strides: [any, any]}\n"
+                 "  out_bf16: {role: out, dtype: bf16, shape: [num_tokens, hidden]}\n"
+                 "  blocks: {role: out, sf_of: out, block: [2, 16]}\n"
                  "chain: %s\nexamples: [{hidden: 64}]\n",
                  chain);
   return text;
@@ -116,6 +120,46 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
       {"[{load: x}, {quantize: {to: e4m3, sf_block: [1, hidden]}}, {store: {data: routed, sf: "
        "out_sf}}]",
        "op: stage store: axis 0 of routed must be the chain's rows, num_tokens"},
+      {"[{load: q}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage quantize: it needs values, but the chain holds codes without their scale factors "
+       "here"},
+      {"[{load: x}, {dequantize: {sf: q_sf, block: [32, 16]}}]",
+       "op: stage dequantize: it needs codes without their scale factors, but the chain holds "
+       "values here"},
+      {"[{load: q}, {dequantize: {sf: q_sf}}]",
+       "op: stage dequantize: it needs the block that shares a scale: block: [rows, columns]"},
+      {"[{load: q}, {dequantize: {sf: q_sf, block: [0, 16]}}]",
+       "op: stage dequantize: block has 0; allowed are numbers from 1 to 1073741824"},
+      {"[{load: q}, {dequantize: {sf: w, block: [32, 16]}}]",
+       "op: stage dequantize: w must have one scale factor for each block of (32, 16): 4 columns, "
+       "and as many rows as there are such blocks"},
+      {"[{load: q}, {dequantize: {sf: q_sf, block: [32, 32]}}]",
+       "op: stage dequantize: q_sf must have one scale factor for each block of (32, 32): 2 "
+       "columns, and as many rows as there are such blocks"},
+      {"[{load: q}, {dequantize: {sf: x, block: [1, 1]}}]",
+       "op: stage dequantize: x is bf16; allowed are f32, and i32 of packed exponents"},
+      {"[{load: q}, {dequantize: {sf: out_sf, block: [1, hidden]}}]",
+       "op: stage dequantize: sf must name an input tensor of the spec"},
+      {"[{load: x}, {store: {data: out}}]",
+       "op: stage store: out is e4m3; values are stored as f32, f16 or bf16"},
+      {"[{load: x}, {store: {data: out_bf16, sf: out_sf}}]",
+       "op: stage store: the chain computes no scale factors to store"},
+      {"[{load: x}, store]", "op: stage store: it needs an output: data, sf or both"},
+      {"[{load: x}, {store: {data: x}}]",
+       "op: stage store: data must name an output tensor of the "
+       "spec"},
+      {"[{load: x}, {quantize: {to: e4m3, sf_block: [32, 16], sf: q_sf, clamp_min: flag}}]",
+       "op: stage quantize: clamp_min bounds scale factors that are computed, not given"},
+      {"[{load: x}, {quantize: {to: e4m3, sf_block: [32, 16], sf: q_sf}}, {store: {data: out, sf: "
+       "out_sf}}]",
+       "op: stage store: the chain computes no scale factors to store"},
+      {"[{load: x}, {quantize: {to: e4m3, sf_block: [1, hidden]}}, transpose, {store: {sf: "
+       "out_sf}}]",
+       "op: stage store: it needs an output for the transposed codes: data"},
+      {"[{load: x}, {quantize: {to: e4m3, sf_block: [1, hidden]}}, {store: {data: out, sf: "
+       "blocks}}]",
+       "op: stage store: blocks must have one scale factor for each block of (1, 64): 1 columns, "
+       "and as many rows as there are such blocks"},
       {"[{load: x}, {swiglu: {count: b}}]", "op: stage swiglu: b is i32; allowed: i64"},
       {"[{load: x}, {swiglu: {count: n}}]",
        "op: stage swiglu: n must be an inout tensor of 3 elements"},
@@ -148,18 +192,18 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
        "op: stage scale_by_weight: b must have as many elements as the chain has rows"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    char text[1024];
+    char text[2048];
     struct kn_spec *spec = parse_spec("op.yaml", chain_spec(text, sizeof text, cases[i].chain));
     struct kn_plan *plan = make_plan(spec, "sm_90a", "hidden=64");
     if (plan) fail_msg("'%s' was planned", cases[i].chain);
     assert_string_equal(kn_error_last()->message, cases[i].message);
-    assert_int_equal(kn_error_last()->line, 12); /* the place in the spec */
+    assert_int_equal(kn_error_last()->line, 16); /* the place in the spec */
     kn_spec_free(spec);
   }
 }
 
 static void swiglu_needs_an_even_row(void **state) {
-  char text[1024];
+  char text[2048];
   (void)state;
   struct kn_spec *spec =
       parse_spec("op.yaml", chain_spec(text, sizeof text, "[{load: x}, swiglu]"));
@@ -187,14 +231,15 @@ static void a_param_may_name_another(void **state) {
 }
 
 static void slots_follow_the_spec(void **state) {
-  static const char *const fields[] = {"num_tokens", "x",         "x_stride0",   "out",
-                                       "out_sf",     "out_sf_ld", "sf_clamp_min"};
+  static const char *const fields[] = {"num_tokens",   "x",           "x_stride0", "out",
+                                       "out_sf",       "out_sf_ld",   "x_sf",      "x_sf_stride0",
+                                       "x_sf_stride1", "sf_clamp_min"};
   (void)state;
   struct kn_spec *spec = shipped_spec("quant/per_token_cast");
   struct kn_plan *plan = make_plan(spec, "sm_100a", CAST " use_tma_aligned_col_major_sf=true");
   assert_non_null(plan);
-  assert_int_equal(plan->num_slots, 7);
-  for (size_t i = 0; i < 7; ++i) assert_string_equal(plan->slots[i].field, fields[i]);
+  assert_int_equal(plan->num_slots, 10);
+  for (size_t i = 0; i < 10; ++i) assert_string_equal(plan->slots[i].field, fields[i]);
   assert_string_equal(plan->chain_text,
                       "load x\n"
                       "quantize to=e4m3 rows=1 cols=128 round_sf=0 layout=col_major\n"

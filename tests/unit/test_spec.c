@@ -63,10 +63,10 @@ static void per_token_cast_has_all_its_parts(void **state) {
   assert_string_equal(spec->name, "per_token_cast");
   assert_string_equal(spec->file, "specs/quant/per_token_cast.yaml");
   assert_int_equal(spec->mark.line, 2);
-  assert_int_equal(spec->num_params, 7);
-  assert_int_equal(spec->num_requires, 4);
+  assert_int_equal(spec->num_params, 10);
+  assert_int_equal(spec->num_requires, 8);
   assert_string_equal(spec->requires[1].rule->text, "fmt == e2m1 -> hidden % 2 == 0");
-  assert_int_equal(spec->requires[1].rule->mark.line, 12);
+  assert_int_equal(spec->requires[1].rule->mark.line, 16);
 
   param = kn_spec_param(spec, "num_per_channels");
   assert_int_equal(param->type, KN_VALUE_INT);
@@ -105,14 +105,14 @@ static void per_token_cast_has_all_its_parts(void **state) {
   assert_null(kn_spec_tensor(spec, "y"));
   assert_null(kn_spec_param(spec, "x"));
 
-  assert_int_equal(spec->num_stages, 3);
+  assert_int_equal(spec->num_stages, 4);
   assert_string_equal(spec->chain[0].args[0].key, "");
   assert_string_equal(spec->chain[0].args[0].values[0]->name, "x");
-  arg = &spec->chain[1].args[1];
+  arg = &spec->chain[2].args[1];
   assert_string_equal(arg->key, "sf_block");
   assert_int_equal(arg->num_values, 2);
   assert_string_equal(arg->values[1]->name, "num_per_channels");
-  assert_int_equal(spec->num_examples, 5);
+  assert_int_equal(spec->num_examples, 7);
   assert_string_equal(spec->examples[1].values[3].value, "hidden");
   kn_spec_free(spec);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kiln/pair.cuh"
 #include "kiln/scale.cuh"
 
 namespace kiln::stage {
@@ -11,6 +12,20 @@ KILN_DEVICE auto quantize(C& c, const V& values, M clamp_min) {
   static_assert(V::PARTS == 1, "a gate must come before quantize");
   static_assert(ROWS == C::SF_BLOCK_ROWS && COLS == C::SF_BLOCK_COLS, "the skeleton's block");
   return c.template quantize<F, LAYOUT, ROUND>(values.v[0], clamp_min);
+}
+
+// Codes by scale factors that are given: cvt(x * (1 / sf)).
+template <class F, int ROWS, int COLS, class C, class V, class S>
+KILN_DEVICE auto quantize_by(C& c, const V& values, const S* sf, i64 row_stride, i64 column_stride) {
+  static_assert(V::PARTS == 1, "a gate must come before quantize");
+  ScaleGrid<ROWS, COLS, S, own_rows> grid = {sf, row_stride, column_stride, {}};
+  f32 scales[V::COUNT], scaled[V::COUNT];
+  c.read_scales(grid, 0, scales);
+#pragma unroll
+  for (int i = 0; i < V::COUNT; ++i) {
+    scaled[i] = __fmul_rn(values.v[0][i], __fdiv_rn(1.0f, scales[i]));
+  }
+  return c.template encode<F>(scaled);
 }
 
 }  // namespace kiln::stage

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* quantize: the format, the block and the layout of its scale factors; and the turning of codes. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "plan/stage.h"
+
+/* A flag of quantize: its own argument, else the bool param of that name, else false. */
+static kiln_status flag(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                        const char *name, bool *out) {
+  const struct kn_plan *plan = c->p->plan;
+  const struct kn_stage_arg *arg = kn_find_stage_arg(stage, name);
+  struct kn_value value;
+  *out = false;
+  if (arg) {
+    kiln_status status = kn_stage_value(c, arg, 0, KN_VALUE_BOOL, &value);
+    if (status == KILN_OK) *out = value.number != 0;
+    return status;
+  }
+  for (size_t i = 0; i < plan->spec->num_params; ++i) {
+    if (strcmp(plan->spec->params[i].name, name) == 0) *out = plan->params[i].number != 0;
+  }
+  return KILN_OK;
+}
+
+/* The scalar that bounds amax from below, and what may be given for it: contract 0. */
+static kiln_status clamp_min(struct kn_composer *c, const struct kn_stage_spec *stage,
+                             const char **out_text, const char **out_name) {
+  static const double two_to_minus_126 = 0x1p-126;
+  struct kn_plan *plan = c->p->plan;
+  const char *name = kn_stage_arg_name(stage, "clamp_min");
+  bool present = false;
+  if (!name && kn_scalar_index(plan, "sf_clamp_min") >= 0) name = "sf_clamp_min";
+  kiln_status status = kn_stage_scalar_text(c, stage, name, out_text, &present);
+  if (status != KILN_OK) return status;
+  *out_name = present ? name : NULL;
+  if (present) {
+    kiln_dtype format = c->p->chain.format;
+    double most = format == KILN_E4M3   ? 448
+                  : format == KILN_E5M2 ? 57344
+                  : format == KILN_E5M6 ? 65024
+                                        : 6;
+    struct kn_plan_scalar *scalar = &plan->scalars[kn_scalar_index(plan, name)];
+    scalar->has_min = true;
+    scalar->min = most * two_to_minus_126;
+  }
+  return KILN_OK;
+}
+
+static kiln_status quantize_facts(struct kn_composer *c, const struct kn_stage_spec *stage,
+                                  bool *round_sf) {
+  struct kn_chain *chain = &c->p->chain;
+  const struct kn_stage_arg *to = kn_find_stage_arg(stage, "to");
+  struct kn_value format;
+  int64_t block[2] = {0, 0};
+  bool col_major = false, packed = false;
+  if (!to) return kn_stage_fail(c, stage, "it needs a format: to");
+  kiln_status status = kn_stage_value(c, to, 0, KN_VALUE_DTYPE, &format);
+  if (status == KILN_OK) status = kn_stage_block(c, stage, "sf_block", block);
+  if (status == KILN_OK) status = flag(c, stage, "round_sf", round_sf);
+  if (status == KILN_OK) {
+    status = flag(c, stage, "use_tma_aligned_col_major_sf", &col_major);
+  }
+  if (status == KILN_OK) status = flag(c, stage, "use_packed_ue8m0", &packed);
+  if (status != KILN_OK) return status;
+  chain->format = (kiln_dtype)format.number;
+  chain->sf_rows = block[0];
+  chain->sf_cols = block[1];
+  chain->layout = packed ? KN_SF_PACKED_UE8M0 : col_major ? KN_SF_COL_MAJOR : KN_SF_ROW_MAJOR;
+  if (chain->format != KILN_E4M3 && chain->format != KILN_E5M2 && chain->format != KILN_E2M1 &&
+      chain->format != KILN_E5M6) {
+    return kn_stage_fail(c, stage, "to is %s; allowed are e4m3, e5m2, e2m1 and e5m6",
+                         kiln_dtype_name(chain->format));
+  }
+  if (packed && !(col_major && *round_sf)) {
+    return kn_stage_fail(
+        c, stage,
+        "use_packed_ue8m0 needs round_sf and use_tma_aligned_col_major_sf: packed scale "
+        "factors are powers of two, and column-major as output");
+  }
+  int pack = kn_dtype_pack(chain->format);
+  if (c->columns % pack) {
+    return kn_stage_fail(c, stage,
+                         "a row of %" PRId64 " %s values does not fill whole groups of %d",
+                         c->columns, kiln_dtype_name(chain->format), pack);
+  }
+  return KILN_OK;
+}
+
+/* Codes by scale factors that are given: no value waits for another. */
+static kiln_status quantize_by(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  struct kn_plan *plan = c->p->plan;
+  struct kn_chain *chain = &c->p->chain;
+  const int64_t block[2] = {chain->sf_rows, chain->sf_cols};
+  const char *format = kiln_dtype_name(chain->format), *sf = NULL;
+  if (kn_find_stage_arg(stage, "clamp_min")) {
+    return kn_stage_fail(c, stage, "clamp_min bounds scale factors that are computed, not given");
+  }
+  kiln_status status = kn_stage_given_sf(c, stage, chain->rows, c->columns, block, &sf);
+  if (status != KILN_OK) return status;
+  status = kn_stage_line(
+      c, &c->p->store,
+      kn_arena_printf(&plan->arena,
+                      "auto v%d = stage::quantize_by<%s, %" PRId64 ", %" PRId64 ">(c, v, %s);",
+                      c->next++, format, block[0], block[1], sf));
+  if (status != KILN_OK) return status;
+  return kn_stage_line(c, &c->p->text,
+                       kn_arena_printf(&plan->arena,
+                                       "quantize to=%s rows=%" PRId64 " cols=%" PRId64
+                                       " round_sf=0 layout=row_major sf=%s",
+                                       format, block[0], block[1], kn_stage_arg_name(stage, "sf")));
+}
+
+kiln_status kn_add_quantize(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  static const char *const layouts[] = {"row_major", "col_major", "packed_ue8m0"};
+  struct kn_plan *plan = c->p->plan;
+  struct kn_chain *chain = &c->p->chain;
+  const char *clamp = NULL, *clamp_name = NULL;
+  bool round_sf = false;
+  kiln_status status = quantize_facts(c, stage, &round_sf);
+  if (status != KILN_OK) return status;
+  c->loaded = c->next - 1;
+  if (kn_find_stage_arg(stage, "sf")) return quantize_by(c, stage);
+  chain->computes_sf = true;
+  status = clamp_min(c, stage, &clamp, &clamp_name);
+  if (status != KILN_OK) return status;
+  const char *format = kiln_dtype_name(chain->format);
+  status = kn_stage_line(
+      c, &c->p->store,
+      kn_arena_printf(&plan->arena,
+                      "auto v%d = stage::quantize<%s, SF_ROWS, SF_COLS, SF_LAYOUT, %s>(c, v, %s);",
+                      c->next, format, round_sf ? "true" : "false", clamp));
+  ++c->next;
+  if (status != KILN_OK) return status;
+  const char *text = kn_arena_printf(
+      &plan->arena, "quantize to=%s rows=%" PRId64 " cols=%" PRId64 " round_sf=%d layout=%s%s%s",
+      format, chain->sf_rows, chain->sf_cols, round_sf, layouts[chain->layout],
+      clamp_name ? " clamp_min=" : "", clamp_name ? clamp_name : "");
+  return kn_stage_line(c, &c->p->text, text);
+}
+
+kiln_status kn_add_transpose(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  if (c->p->chain.transposed) return kn_stage_fail(c, stage, "the codes are transposed already");
+  if (kiln_dtype_bits(c->p->chain.format) != 8) {
+    return kn_stage_fail(c, stage, "only 8-bit codes can be transposed, not %s",
+                         kiln_dtype_name(c->p->chain.format));
+  }
+  c->p->chain.transposed = true;
+  kiln_status status = kn_stage_call(c, &c->p->store, "transpose", "", "");
+  if (status != KILN_OK) return status;
+  return kn_stage_line(c, &c->p->text, "transpose");
+}

@@ -1,0 +1,50 @@
+#line 1 "kiln/generated"
+namespace kiln {
+constexpr int TARGET = 90;
+constexpr i64 HIDDEN = 7168;
+using in_dtype_t = bf16;
+using fmt_t = e4m3;
+constexpr i64 NUM_PER_CHANNELS = 128;
+using code_t = e4m3;
+constexpr int COLS = 7168;
+constexpr int PARTS = 1;
+constexpr int VALUES = 16;
+constexpr int SF_ROWS = 1;
+constexpr int SF_COLS = 16;
+constexpr SfLayout SF_LAYOUT = SfLayout::ROW_MAJOR;
+constexpr bool TRANSPOSED = false;
+constexpr bool BF16_VALUES = true;
+constexpr bool KEEPS_ZERO = true;
+constexpr bool KEEPS_SKIPPED = false;
+constexpr bool COUNTS = false;
+constexpr bool COMPUTES_SF = false;
+constexpr bool HAS_FULL = true;
+constexpr bool IS_TALL = false;
+constexpr int TILE_VALUES = 16;
+constexpr int TILE_THREADS = 448;
+constexpr int TILE_BLOCKS_PER_SM = 4;
+using x_t = bf16;
+using sf_t = f32;
+using out_t = e4m3;
+struct kiln_args {
+  i64 num_tokens;
+  const x_t* x;
+  i64 x_stride0;
+  const sf_t* sf;
+  i64 sf_stride0;
+  i64 sf_stride1;
+  out_t* out;
+};
+static_assert(sizeof(kiln_args) == 56, "host and device agree on kiln_args");
+KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
+  return a.num_tokens;
+}
+template <class C> KILN_DEVICE auto chain_load(const kiln_args& a, C& c) {
+  auto v0 = stage::load<PARTS>(c, a.x, a.x_stride0);
+  return v0;
+}
+template <class C, class V> KILN_DEVICE void chain_store(const kiln_args& a, C& c, const V& v) {
+  auto v1 = stage::quantize_by<e4m3, 1, 128>(c, v, a.sf, a.sf_stride0, a.sf_stride1);
+  stage::store(c, v1, a.out, i64(7168), none{}, i64(0));
+}
+}  // namespace kiln
