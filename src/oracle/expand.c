@@ -88,9 +88,11 @@ static void take_slots(const struct kn_oracle_case *c, int64_t t, int64_t num_ro
   }
 }
 
+/* reduce_fused; a residual, where the operator has one, is added to the sum of slots. */
 kiln_status kn_oracle_run_reduce(const struct kn_oracle_job *job) {
   const struct kn_oracle_case *c = job->c;
   const struct kn_oracle_tensor *x = kn_oracle_tensor(c, "x"), *sf = kn_oracle_tensor(c, "sf"),
+                                *residual = kn_oracle_tensor(c, "residual"),
                                 *rows = kn_oracle_tensor(c, "token_topk_to_pos"),
                                 *out = kn_oracle_tensor(c, "out");
   struct slots slots;
@@ -103,6 +105,9 @@ kiln_status kn_oracle_run_reduce(const struct kn_oracle_job *job) {
         if (slots.rows[k] < 0) continue;
         sum = fmaf(kn_oracle_get_float(&x->tensor, kn_oracle_at(&x->tensor, slots.rows[k], h)),
                    slots.factors[k], sum);
+      }
+      if (residual) {
+        sum += kn_oracle_get_float(&residual->tensor, kn_oracle_at(&residual->tensor, t, h));
       }
       if (sf) sum *= kn_oracle_get_float(&sf->tensor, 0);
       kn_oracle_put_result(job, out, kn_oracle_at(&out->tensor, t, h), sum);
