@@ -13,18 +13,8 @@ template <bool FULL> KILN_DEVICE void gate(const kiln_args& a) {
   i64 token = i64(blockIdx.x) * WARPS + threadIdx.x / 32;
   int lane = int(threadIdx.x % 32);
   if (token >= a.num_tokens) return;
-  f32 scores[Scores::VALUES];
-  u32 keys[Scores::VALUES];
-  read_scores<FULL, Scores>(a.scores + token * NUM_EXPERTS, lane, scores);
-  keys_of<Scores>(scores, lane, keys);
-  // Lane k keeps the k-th expert, and of more than 32 each 32nd that follows.
   topk_idx_t chosen[ceil_div(K, 32)];
-  take_best<Scores>(keys, Scores::base(lane), K, [&](int k, u32 index) {
-#pragma unroll
-    for (int i = 0; i < int(ceil_div(K, 32)); ++i) {
-      if (k == i * 32 + lane) chosen[i] = topk_idx_t(index);
-    }
-  });
+  choose_best<FULL, Scores, K>(a.scores + token * NUM_EXPERTS, lane, chosen);
 #pragma unroll
   for (int i = 0; i < int(ceil_div(K, 32)); ++i) {
     int k = i * 32 + lane;

@@ -106,6 +106,21 @@ KILN_DEVICE void take_best(u32 (&keys)[VALUES], int base, int count, F take) {
   }
 }
 
+// The K best of a row's scores: lane k keeps the k-th, and of more than 32 each 32nd that follows.
+template <bool FULL, class S, int K, class T, class I>
+KILN_DEVICE void choose_best(const T* row, int lane, I (&chosen)[ceil_div(K, 32)]) {
+  f32 scores[S::VALUES];
+  u32 keys[S::VALUES];
+  read_scores<FULL, S>(row, lane, scores);
+  keys_of<S>(scores, lane, keys);
+  take_best<S>(keys, S::base(lane), K, [&](int k, u32 index) {
+#pragma unroll
+    for (int i = 0; i < int(ceil_div(K, 32)); ++i) {
+      if (k == i * 32 + lane) chosen[i] = I(index);
+    }
+  });
+}
+
 // ---- groups ----
 
 // Where the keys of groups lie: one in each round of a Spread, the same in all lanes of a team.
