@@ -26,6 +26,7 @@ static const struct {
     {"expand_to_fused_with_sf", kn_oracle_run_expand},
     {"reduce_fused", kn_oracle_run_reduce},
     {"reduce_fused_and_residual_add", kn_oracle_run_reduce},
+    {"topk_gate_and_get_fused_mapping", kn_oracle_run_gate_and_mapping},
     {"topk_sum_and_topk_group_idx", kn_oracle_run_topk_groups},
 };
 enum { NUM_OPERATORS = sizeof operators / sizeof *operators };

@@ -71,9 +71,10 @@ typedef kiln_status kn_oracle_run_fn(const struct kn_oracle_job *job);
 kn_oracle_run_fn kn_oracle_run_transpose, kn_oracle_run_copy; /* transpose.c */
 kn_oracle_run_fn kn_oracle_run_swiglu_backward;               /* swiglu_backward.c */
 kn_oracle_run_fn kn_oracle_run_normalize_weight, kn_oracle_run_mask_indices_by_tp,
-    kn_oracle_run_group_count, kn_oracle_run_aux_fi, kn_oracle_run_unique;          /* slots.c */
-kn_oracle_run_fn kn_oracle_run_topk_gate, kn_oracle_run_topk_groups;                /* topk.c */
-kn_oracle_run_fn kn_oracle_run_gate;                                                /* gate.c */
-kn_oracle_run_fn kn_oracle_run_expand, kn_oracle_run_reduce, kn_oracle_run_mapping; /* expand.c */
+    kn_oracle_run_group_count, kn_oracle_run_aux_fi, kn_oracle_run_unique; /* slots.c */
+kn_oracle_run_fn kn_oracle_run_topk_gate, kn_oracle_run_topk_groups;       /* topk.c */
+kn_oracle_run_fn kn_oracle_run_gate;                                       /* gate.c */
+kn_oracle_run_fn kn_oracle_run_expand, kn_oracle_run_reduce, kn_oracle_run_mapping,
+    kn_oracle_run_gate_and_mapping; /* expand.c */
 
 #endif

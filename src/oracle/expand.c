@@ -183,3 +183,10 @@ kiln_status kn_oracle_run_mapping(const struct kn_oracle_job *job) {
   free(next);
   return KILN_OK;
 }
+
+/* The map of the experts that were chosen: topk_idx is an output of the first and the input of the
+   second. */
+kiln_status kn_oracle_run_gate_and_mapping(const struct kn_oracle_job *job) {
+  const kiln_status status = kn_oracle_run_topk_gate(job);
+  return status == KILN_OK ? kn_oracle_run_mapping(job) : status;
+}

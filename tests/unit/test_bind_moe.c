@@ -137,11 +137,72 @@ static void dtypes_that_do_not_go_together_are_refused(void **state) {
   kn_spec_free(spec);
 }
 
+/* ---- topk_gate_and_get_fused_mapping ---- */
+
+#define MAP "topk_gate_and_get_fused_mapping"
+
+static struct launch begin_map(int64_t num_tokens) {
+  const kiln_dim dims[] = {{"num_tokens", num_tokens}, {"num_expanded_tokens", 100}};
+  return begin("moe/" MAP, "num_experts=4 num_topk=2", dims, 2);
+}
+
+static void more_tokens_than_one_block_has_room_for_are_refused(void **state) {
+  (void)state;
+  struct launch l = begin_map(512);
+  assert_int_equal(bind(&l), KILN_OK);
+  assert_int_equal(l.bound.num_steps, 1);
+  assert_int_equal(l.bound.steps[0].grid, 1);
+  end(&l);
+  l = begin_map(513);
+  expect_refusal(&l, MAP
+                 ": num_tokens is 513; required is num_tokens <= 512: one block has room "
+                 "for so many; topk_gate and get_fused_mapping take more");
+  end(&l);
+}
+
+/* Rows of padding and the experts' ends are written all the same. */
+static void no_tokens_are_mapped_too(void **state) {
+  (void)state;
+  struct launch l = begin_map(0);
+  assert_int_equal(bind(&l), KILN_OK);
+  assert_int_equal(l.bound.num_steps, 1);
+  end(&l);
+}
+
+static void maps_that_do_not_fit_are_refused(void **state) {
+  (void)state;
+  struct launch l = begin_map(5);
+  kiln_tensor *idx = &argument(&l, "topk_idx")->tensor,
+              *rows = &argument(&l, "pos_to_token")->tensor,
+              *scores = &argument(&l, "scores")->tensor;
+  const kiln_tensor good_idx = *idx, good_rows = *rows, good_scores = *scores;
+  idx->dtype = KILN_I32;
+  expect_refusal(&l, MAP ": topk_idx is i32; this kernel was built for i64");
+  *idx = good_idx;
+  idx->shape[1] = 3;
+  expect_refusal(&l, MAP ": axis 1 of topk_idx is 3; it must be 2 (num_topk)");
+  *idx = good_idx;
+  rows->shape[0] = 99;
+  expect_refusal(&l, MAP ": axis 0 of pos_to_token is 99; it must be 100 (num_expanded_tokens)");
+  *rows = good_rows;
+  scores->strides[0] = 5;
+  expect_refusal(&l, MAP ": axis 0 of scores has stride 5; it must be 4");
+  *scores = good_scores;
+  argument(&l, "alignment")->scalar = 0;
+  expect_refusal(&l, MAP
+                 ": alignment is 0; allowed are 1 (1) to 536870910 (min(2147483647, "
+                 "(2147483647 - num_tokens*num_topk)/num_experts + 1))");
+  end(&l);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_residual_that_does_not_fit_is_refused),
       cmocka_unit_test(the_rows_of_a_residual_choose_the_variant),
       cmocka_unit_test(dtypes_that_do_not_go_together_are_refused),
+      cmocka_unit_test(more_tokens_than_one_block_has_room_for_are_refused),
+      cmocka_unit_test(no_tokens_are_mapped_too),
+      cmocka_unit_test(maps_that_do_not_fit_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
