@@ -31,7 +31,7 @@ static struct session session;
 
 /* ---- kernels ---- */
 
-static kiln_status try_kernel(const char *op, const char *params, kiln_kernel **out) {
+static inline kiln_status try_kernel(const char *op, const char *params, kiln_kernel **out) {
   kiln_param items[MAX_ARGS];
   kiln_request request;
   char text[256];
@@ -51,7 +51,7 @@ static kiln_status try_kernel(const char *op, const char *params, kiln_kernel **
   return kiln_get(session.k, &request, out);
 }
 
-static kiln_kernel *kernel_of(const char *op, const char *params) {
+static inline kiln_kernel *kernel_of(const char *op, const char *params) {
   kiln_kernel *kernel;
   if (try_kernel(op, params, &kernel) != KILN_OK) {
     fail_msg("%s %s: %s", op, params, kiln_last_error()->message);
@@ -66,16 +66,17 @@ struct call {
   kiln_kernel *kernel;
   kiln_arg args[MAX_ARGS];
   size_t bytes[MAX_ARGS], num_args;
+  bool is_borrowed[MAX_ARGS]; /* its memory belongs to another call */
   kiln_launch_options options;
 };
 
-static struct call begin(const char *op, const char *params) {
+static inline struct call begin(const char *op, const char *params) {
   struct call c = {.kernel = kernel_of(op, params)};
   kiln_launch_options_init(&c.options);
   return c;
 }
 
-static kiln_arg *arg_of(struct call *c, const char *name) {
+static inline kiln_arg *arg_of(struct call *c, const char *name) {
   for (size_t i = 0; i < c->num_args; ++i) {
     if (strcmp(c->args[i].name, name) == 0) return &c->args[i];
   }
@@ -83,11 +84,11 @@ static kiln_arg *arg_of(struct call *c, const char *name) {
   return NULL;
 }
 
-static size_t bytes_of(struct call *c, const char *name) {
+static inline size_t bytes_of(struct call *c, const char *name) {
   return c->bytes[arg_of(c, name) - c->args];
 }
 
-static void upload(struct call *c, const char *name, const void *host) {
+static inline void upload(struct call *c, const char *name, const void *host) {
   void *data = arg_of(c, name)->tensor.data;
   size_t bytes = bytes_of(c, name);
   if (bytes == 0) return;
@@ -97,8 +98,8 @@ static void upload(struct call *c, const char *name, const void *host) {
 }
 
 /* A contiguous matrix, or with rows < 0 a vector of `columns`; poison where `host` is NULL. */
-static void add(struct call *c, const char *name, kiln_dtype dtype, int64_t rows, int64_t columns,
-                const void *host) {
+static inline void add(struct call *c, const char *name, kiln_dtype dtype, int64_t rows,
+                       int64_t columns, const void *host) {
   const int64_t shape[2] = {rows < 0 ? columns : rows, columns};
   size_t count = (size_t)(rows < 0 ? columns : rows * columns), at = c->num_args++;
   assert_true(at < MAX_ARGS);
@@ -110,18 +111,26 @@ static void add(struct call *c, const char *name, kiln_dtype dtype, int64_t rows
   upload(c, name, host);
 }
 
-static void add_scalar(struct call *c, const char *name, double value) {
+static inline void add_scalar(struct call *c, const char *name, double value) {
   c->args[c->num_args++] = (kiln_arg){.name = name, .is_scalar = 1, .scalar = value};
+}
+
+/* An argument that another call has, under a name of its own. */
+static inline void borrow(struct call *c, const char *name, struct call *from, const char *theirs) {
+  c->args[c->num_args] = *arg_of(from, theirs);
+  c->args[c->num_args].name = name;
+  c->bytes[c->num_args] = bytes_of(from, theirs);
+  c->is_borrowed[c->num_args++] = true;
 }
 
 /* The error word: a bit of somebody else is in it, which must stay. */
 enum { OTHER_BIT = 0x40 };
-static void add_error(struct call *c) {
+static inline void add_error(struct call *c) {
   const int32_t word = OTHER_BIT;
   add(c, "error", KILN_I32, -1, 1, &word);
 }
 
-static void add_workspace(struct call *c) {
+static inline void add_workspace(struct call *c) {
   assert_int_equal(kiln_workspace_bytes(c->kernel, c->args, c->num_args, &c->options,
                                         &c->options.workspace_bytes),
                    KILN_OK);
@@ -133,19 +142,19 @@ static void add_workspace(struct call *c) {
       cli_device_fill(session.device, c->options.workspace, POISON, c->options.workspace_bytes));
 }
 
-static bool launch(void *user) {
+static inline bool launch(void *user) {
   struct call *c = user;
   return kiln_launch(c->kernel, c->args, c->num_args, &c->options,
                      cli_device_stream(session.device)) == KILN_OK;
 }
 
-static void run(struct call *c) {
+static inline void run(struct call *c) {
   if (!launch(c)) fail_msg("%s", kiln_last_error()->message);
   assert_true(cli_device_wait(session.device));
 }
 
 /* What an argument holds now, released by free. */
-static void *fetch(struct call *c, const char *name) {
+static inline void *fetch(struct call *c, const char *name) {
   size_t bytes = bytes_of(c, name);
   void *host = malloc(bytes + 1);
   assert_non_null(host);
@@ -156,20 +165,49 @@ static void *fetch(struct call *c, const char *name) {
   return host;
 }
 
-static void expect(struct call *c, const char *name, const void *want) {
+static inline void expect(struct call *c, const char *name, const void *want) {
   void *got = fetch(c, name);
   assert_memory_equal(got, want, bytes_of(c, name));
   free(got);
 }
 
-static void expect_error(struct call *c, bool is_flagged) {
+/* Poisons outputs and launches, again and again: the same bits every time. */
+static inline void expect_repeats(struct call *c, const char *const *outputs, size_t count) {
+  void *first[MAX_ARGS];
+  const int times = session.is_harness ? 3 : 100;
+  for (int i = 0; i < times; ++i) {
+    for (size_t j = 0; j < count; ++j) upload(c, outputs[j], NULL);
+    run(c);
+    for (size_t j = 0; j < count; ++j) {
+      if (i == 0) {
+        first[j] = fetch(c, outputs[j]);
+      } else {
+        expect(c, outputs[j], first[j]);
+      }
+    }
+  }
+  for (size_t j = 0; j < count; ++j) free(first[j]);
+}
+
+/* A refusal is one sentence about the operator, which is `words` where the test knows them. */
+static inline void expect_refused(kiln_status got, kiln_status want, const char *op,
+                                  const char *words) {
+  const char *message = kiln_last_error()->message;
+  assert_int_equal(got, want);
+  if (!strstr(message, op) || !strstr(message, words) || strchr(message, '\n')) {
+    fail_msg("%s is refused with '%s'", op, message);
+  }
+}
+
+static inline void expect_error(struct call *c, bool is_flagged) {
   const int32_t want = OTHER_BIT | (is_flagged ? 1 : 0);
   expect(c, "error", &want);
 }
 
-static void end(struct call *c) {
+static inline void end(struct call *c) {
   for (size_t i = 0; i < c->num_args; ++i) {
-    if (!c->args[i].is_scalar) cli_device_free(session.device, c->args[i].tensor.data);
+    if (c->args[i].is_scalar || c->is_borrowed[i]) continue;
+    cli_device_free(session.device, c->args[i].tensor.data);
   }
   cli_device_free(session.device, c->options.workspace);
   kiln_kernel_unref(c->kernel);
@@ -177,17 +215,17 @@ static void end(struct call *c) {
 
 /* ---- numbers ---- */
 
-static uint64_t seed_of(uint64_t seed) {
+static inline uint64_t seed_of(uint64_t seed) {
   return seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
 }
 /* A number below `range`. */
-static int64_t draw(uint64_t *state, int64_t range) {
+static inline int64_t draw(uint64_t *state, int64_t range) {
   *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (int64_t)((*state >> 33) % (uint64_t)range);
 }
 
 /* Indices of either type, kept as 64 bits by the tests: `narrow` has them as the kernel wants. */
-static void *narrow(const int64_t *ids, size_t count, kiln_dtype dtype) {
+static inline void *narrow(const int64_t *ids, size_t count, kiln_dtype dtype) {
   void *out = malloc(count * 8 + 1);
   assert_non_null(out);
   for (size_t i = 0; i < count; ++i) {
@@ -200,19 +238,20 @@ static void *narrow(const int64_t *ids, size_t count, kiln_dtype dtype) {
   return out;
 }
 
-static const char *name_of(kiln_dtype dtype) {
+static inline const char *name_of(kiln_dtype dtype) {
   return kiln_dtype_name(dtype);
 }
 
 /* The ids that an exhaustive test tries: -1, every valid one, and one too large; in 64 bits that
    one would be valid if somebody cut it to 32. */
-static int64_t id_of(int64_t digit, int64_t range, kiln_dtype dtype) {
+static inline int64_t id_of(int64_t digit, int64_t range, kiln_dtype dtype) {
   if (digit <= range) return digit - 1;
   return dtype == KILN_I32 ? range : INT64_C(1) << 32;
 }
 
 /* Pattern `number` of `count` slots: its digits to the base range + 2. */
-static bool pattern(int64_t number, int64_t count, int64_t range, kiln_dtype dtype, int64_t *ids) {
+static inline bool pattern(int64_t number, int64_t count, int64_t range, kiln_dtype dtype,
+                           int64_t *ids) {
   bool is_stray = false;
   for (int64_t i = 0; i < count; ++i) {
     ids[i] = id_of(number % (range + 2), range, dtype);
@@ -222,7 +261,7 @@ static bool pattern(int64_t number, int64_t count, int64_t range, kiln_dtype dty
   return is_stray;
 }
 
-static int64_t num_patterns(int64_t count, int64_t range) {
+static inline int64_t num_patterns(int64_t count, int64_t range) {
   int64_t n = 1;
   for (int64_t i = 0; i < count; ++i) n *= range + 2;
   return n;
@@ -237,7 +276,7 @@ struct layout {
   bool is_flagged;
 };
 
-static int32_t *words(int64_t count) {
+static inline int32_t *words(int64_t count) {
   int32_t *out = malloc((size_t)count * 4 + 4);
   assert_non_null(out);
   for (int64_t i = 0; i < count; ++i) out[i] = -1;
@@ -245,12 +284,12 @@ static int32_t *words(int64_t count) {
 }
 
 /* Rows that always suffice, as the contract bounds them. */
-static int64_t rows_bound(int64_t slots, int64_t experts, int64_t alignment) {
+static inline int64_t rows_bound(int64_t slots, int64_t experts, int64_t alignment) {
   return (slots + (alignment - 1) * experts) / alignment * alignment;
 }
 
-static struct layout make_layout(int64_t tokens, int64_t topk, int64_t experts, int64_t alignment,
-                                 int64_t rows) {
+static inline struct layout make_layout(int64_t tokens, int64_t topk, int64_t experts,
+                                        int64_t alignment, int64_t rows) {
   return (struct layout){.tokens = tokens,
                          .topk = topk,
                          .experts = experts,
@@ -265,7 +304,7 @@ static struct layout make_layout(int64_t tokens, int64_t topk, int64_t experts, 
                          .counts = words(experts)};
 }
 
-static void free_layout(struct layout *l) {
+static inline void free_layout(struct layout *l) {
   int32_t *all[] = {
       l->pos_to_expert, l->pos_to_token, l->pos_to_token_topk, l->token_topk_to_pos, l->start,
       l->end,           l->counts};
@@ -273,7 +312,7 @@ static void free_layout(struct layout *l) {
 }
 
 /* Experts in order, each one's slots in order of t*K+k from the row where it begins. */
-static void fill_layout(struct layout *l, const int64_t *ids) {
+static inline void fill_layout(struct layout *l, const int64_t *ids) {
   int64_t row = 0, slots = l->tokens * l->topk;
   for (int64_t i = 0; i < l->rows; ++i) {
     l->pos_to_expert[i] = l->pos_to_token[i] = l->pos_to_token_topk[i] = -1;
@@ -304,7 +343,8 @@ static void fill_layout(struct layout *l, const int64_t *ids) {
 }
 
 /* A call of get_fused_mapping for a layout's sizes, all outputs poisoned. */
-static struct call begin_mapping(const struct layout *l, kiln_dtype dtype, const int64_t *ids) {
+static inline struct call begin_mapping(const struct layout *l, kiln_dtype dtype,
+                                        const int64_t *ids) {
   char params[128];
   (void)snprintf(params, sizeof params,
                  "num_experts=%d num_topk=%d index_dtype=%s present.error=true", (int)l->experts,
@@ -326,7 +366,7 @@ static struct call begin_mapping(const struct layout *l, kiln_dtype dtype, const
   return c;
 }
 
-static void poison_mapping(struct call *c) {
+static inline void poison_mapping(struct call *c) {
   static const char *const outputs[] = {"pos_to_expert",        "pos_to_token", "pos_to_token_topk",
                                         "token_topk_to_pos",    "expert_start", "expert_end",
                                         "num_tokens_per_expert"};
@@ -335,7 +375,7 @@ static void poison_mapping(struct call *c) {
   upload(c, "error", &word);
 }
 
-static void expect_layout(struct call *c, const struct layout *l) {
+static inline void expect_layout(struct call *c, const struct layout *l) {
   expect(c, "pos_to_expert", l->pos_to_expert);
   expect(c, "pos_to_token", l->pos_to_token);
   expect(c, "pos_to_token_topk", l->pos_to_token_topk);
@@ -344,6 +384,28 @@ static void expect_layout(struct call *c, const struct layout *l) {
   expect(c, "expert_end", l->end);
   expect(c, "num_tokens_per_expert", l->counts);
   expect_error(c, l->is_flagged);
+}
+
+/* ---- the program ---- */
+
+static inline bool open_session(void) {
+  kiln_options options;
+  kiln_options_init(&options);
+  if (kiln_open(&options, &session.k) != KILN_OK) return false;
+  session.device = cli_device_open(0);
+  if (!session.device) return false;
+  session.is_harness = strcmp(cli_device_name(session.device), "SIMT harness") == 0;
+  return true;
+}
+
+/* For main where the session does not open: 77, skipped, if there is no driver. */
+static inline int no_session(void) {
+  return kiln_last_error()->status == KILN_E_CUDA ? 77 : 1;
+}
+
+static inline void close_session(void) {
+  cli_device_close(session.device);
+  kiln_close(session.k);
 }
 
 #endif
