@@ -34,10 +34,10 @@ static struct session session;
 static inline kiln_status try_kernel(const char *op, const char *params, kiln_kernel **out) {
   kiln_param items[MAX_ARGS];
   kiln_request request;
-  char text[256];
+  char text[512];
   size_t count = 0;
   *out = NULL;
-  (void)snprintf(text, sizeof text, "%s", params);
+  assert_true(snprintf(text, sizeof text, "%s", params) < (int)sizeof text);
   for (char *word = strtok(text, " "); word && count < MAX_ARGS; word = strtok(NULL, " ")) {
     char *equals = strchr(word, '=');
     assert_non_null(equals);
