@@ -5,6 +5,8 @@
  * Rounds of both are interleaved; a round is a burst of launches between two events, and the median
  * counts. Buffers rotate through two arenas, so that the L2 cache keeps nothing between launches:
  * one of inputs, which nothing writes, since time depends on the data too, and one of outputs.
+ * Tensors of indices are filled anew for each case. Tensors that are read and written lie among the
+ * outputs, where the copy's rounds leave normal data: no operator here takes longer for it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +27,9 @@ enum {
   BURST_US = 2000,            /* a round is at least this long */
   FIRST_WARM_UP_US = 2000000, /* the GPU comes from idling */
   WARM_UP_US = 100000,
-  SEED_BYTES = 32 << 20
+  SEED_BYTES = 32 << 20,
+  ARENA_MIB = 1200 /* more than the L2 cache many times over */
 };
-/* More than the L2 cache many times over. */
-static const uint64_t ARENA_BYTES = UINT64_C(1200) << 20;
 
 /* "name=value .." taken apart; texts live in `text`. */
 struct pairs {
@@ -41,10 +42,13 @@ struct pairs {
 struct bench {
   struct cli_device *device;
   uint8_t *arenas[2]; /* inputs, outputs */
+  uint64_t arena_bytes;
   kiln_kernel *kernel;
   kiln_arg args[MAX_ARGS];
   int sides[MAX_ARGS];        /* the arena of each tensor */
   uint64_t offsets[MAX_ARGS]; /* of each tensor in a set */
+  void *indices[MAX_ARGS];    /* what a tensor of indices holds in every set, else NULL */
+  uint64_t bytes_of[MAX_ARGS];
   size_t num_args;
   uint64_t set_bytes[2], bytes; /* of a set of buffers; that a launch moves */
   size_t num_sets, next;
@@ -71,7 +75,14 @@ static uint64_t align_256(uint64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-/* Describes every argument; scalars that are there get 1. */
+static double scalar_of(const char *name, const kiln_dim *dims, size_t num_dims) {
+  for (size_t i = 0; i < num_dims; ++i) {
+    if (strcmp(dims[i].name, name) == 0) return (double)dims[i].value;
+  }
+  return 1;
+}
+
+/* Describes every argument. */
 static bool set_up(struct bench *b, const kiln_dim *dims, size_t num_dims) {
   size_t count = kiln_kernel_num_args(b->kernel);
   b->num_args = 0;
@@ -82,8 +93,11 @@ static bool set_up(struct bench *b, const kiln_dim *dims, size_t num_dims) {
     if (kiln_kernel_arg_info(b->kernel, i, dims, num_dims, &info) != KILN_OK) return false;
     if (!info.is_present) continue;
     kiln_arg *arg = &b->args[b->num_args];
-    *arg = (kiln_arg){.name = info.name, .is_scalar = info.is_scalar, .scalar = 1};
-    if (!info.is_scalar) {
+    *arg = (kiln_arg){.name = info.name, .is_scalar = info.is_scalar};
+    b->indices[b->num_args] = NULL;
+    if (info.is_scalar) {
+      arg->scalar = scalar_of(info.name, dims, num_dims);
+    } else {
       arg->tensor.dtype = info.dtype;
       arg->tensor.rank = info.rank;
       memcpy(arg->tensor.shape, info.shape, sizeof info.shape);
@@ -91,18 +105,63 @@ static bool set_up(struct bench *b, const kiln_dim *dims, size_t num_dims) {
       int side = info.role != KILN_IN;
       b->sides[b->num_args] = side;
       b->offsets[b->num_args] = b->set_bytes[side];
+      b->bytes_of[b->num_args] = info.size_bytes;
       b->set_bytes[side] += align_256(info.size_bytes);
+      if (!bench_fill_indices(&info, dims, num_dims, &b->indices[b->num_args])) return false;
     }
     ++b->num_args;
   }
   if (kiln_kernel_bytes(b->kernel, dims, num_dims, &b->bytes) != KILN_OK) return false;
   uint64_t larger = b->set_bytes[0] > b->set_bytes[1] ? b->set_bytes[0] : b->set_bytes[1];
-  b->num_sets = larger ? (size_t)(ARENA_BYTES / larger) : 0;
+  b->num_sets = larger ? (size_t)(b->arena_bytes / larger) : 0;
   b->next = 0;
   if (b->num_sets > 0) return true;
   (void)cli_fail("the buffers of one launch take more than %llu bytes",
-                 (unsigned long long)ARENA_BYTES);
+                 (unsigned long long)b->arena_bytes);
   return false;
+}
+
+static void use_set(struct bench *b, size_t set) {
+  for (size_t i = 0; i < b->num_args; ++i) {
+    if (b->args[i].is_scalar) continue;
+    int side = b->sides[i];
+    b->args[i].tensor.data = b->arenas[side] + b->set_bytes[side] * set + b->offsets[i];
+  }
+}
+
+static bool has_indices(const struct bench *b) {
+  for (size_t i = 0; i < b->num_args; ++i) {
+    if (b->indices[i]) return true;
+  }
+  return false;
+}
+
+/* Puts indices into every set, and finds the workspace that all launches share. */
+static bool prepare(struct bench *b) {
+  for (size_t set = 0; set < b->num_sets && has_indices(b); ++set) {
+    use_set(b, set);
+    for (size_t i = 0; i < b->num_args; ++i) {
+      if (b->indices[i] &&
+          !cli_device_upload(b->device, b->args[i].tensor.data, b->indices[i], b->bytes_of[i])) {
+        return false;
+      }
+    }
+  }
+  use_set(b, 0);
+  if (kiln_workspace_bytes(b->kernel, b->args, b->num_args, &b->launch,
+                           &b->launch.workspace_bytes) != KILN_OK) {
+    (void)cli_fail_last();
+    return false;
+  }
+  if (b->launch.workspace_bytes == 0) return true;
+  b->launch.workspace = cli_device_alloc(b->device, b->launch.workspace_bytes);
+  return b->launch.workspace != NULL;
+}
+
+static void release(struct bench *b) {
+  for (size_t i = 0; i < b->num_args; ++i) free(b->indices[i]);
+  cli_device_free(b->device, b->launch.workspace);
+  kiln_kernel_unref(b->kernel);
 }
 
 static bool get_kernel(kiln *k, const char *op, const struct pairs *params, kiln_kernel **out) {
@@ -121,13 +180,11 @@ static bool set_up_copy(struct bench *copy, uint64_t bytes) {
   return set_up(copy, &dim, 1);
 }
 
-/* Normally distributed bf16 values over the whole arena: never zeros, never NaN. */
-static uint8_t *make_arena(struct cli_device *d) {
+/* Normally distributed bf16 values: never zeros, never NaN. */
+static void *make_seed(void) {
   uint16_t *seed = malloc(SEED_BYTES);
-  uint8_t *arena = cli_device_alloc(d, ARENA_BYTES);
   uint64_t state = 1;
-  bool good = seed && arena;
-  for (size_t i = 0; good && i < SEED_BYTES / sizeof *seed; ++i) {
+  for (size_t i = 0; seed && i < SEED_BYTES / sizeof *seed; ++i) {
     float value = -6;
     uint32_t bits;
     for (int j = 0; j < 12; ++j) {
@@ -137,26 +194,22 @@ static uint8_t *make_arena(struct cli_device *d) {
     memcpy(&bits, &value, sizeof bits);
     seed[i] = (uint16_t)(bits >> 16);
   }
-  for (uint64_t at = 0; good && at < ARENA_BYTES; at += SEED_BYTES) {
-    uint64_t bytes = ARENA_BYTES - at < SEED_BYTES ? ARENA_BYTES - at : SEED_BYTES;
-    good = cli_device_upload(d, arena + at, seed, bytes);
+  return seed;
+}
+
+static bool fill_arena(struct cli_device *d, uint8_t *arena, uint64_t arena_bytes,
+                       const void *seed) {
+  for (uint64_t at = 0; at < arena_bytes; at += SEED_BYTES) {
+    uint64_t bytes = arena_bytes - at < SEED_BYTES ? arena_bytes - at : SEED_BYTES;
+    if (!cli_device_upload(d, arena + at, seed, bytes)) return false;
   }
-  free(seed);
-  if (good) return arena;
-  cli_device_free(d, arena);
-  return NULL;
+  return true;
 }
 
 /* ---- measuring ---- */
 
 static bool launch_once(struct bench *b) {
-  size_t set = b->next++ % b->num_sets;
-  for (size_t i = 0; i < b->num_args; ++i) {
-    if (!b->args[i].is_scalar) {
-      int side = b->sides[i];
-      b->args[i].tensor.data = b->arenas[side] + b->set_bytes[side] * set + b->offsets[i];
-    }
-  }
+  use_set(b, b->next++ % b->num_sets);
   return kiln_launch(b->kernel, b->args, b->num_args, &b->launch, cli_device_stream(b->device)) ==
          KILN_OK;
 }
@@ -283,14 +336,21 @@ static void add_kernel_facts(cJSON *row, const kiln_kernel *kernel) {
   cJSON_Delete(facts);
 }
 
-static void add_row(cJSON *rows, const struct bench_case *c, const struct pairs *params,
-                    const struct pairs *dims, const struct bench *b, const struct timing t[2]) {
+/* What is measured. */
+static cJSON *make_row(const struct bench_case *c, const struct pairs *params,
+                       const struct pairs *dims) {
   cJSON *row = cJSON_CreateObject();
-  double gbps = (double)b->bytes / t[0].us / 1e3, copy_gbps = (double)b->bytes / t[1].us / 1e3;
+  if (c->suite[0]) (void)cJSON_AddStringToObject(row, "suite", c->suite);
   (void)cJSON_AddStringToObject(row, "op", c->op);
   add_pairs(row, "params", params);
   add_pairs(row, "dims", dims);
   (void)cJSON_AddBoolToObject(row, "graph", c->is_graph);
+  return row;
+}
+
+static void add_times(cJSON *row, const struct bench_case *c, const struct bench *b,
+                      const struct timing t[2]) {
+  double gbps = (double)b->bytes / t[0].us / 1e3, copy_gbps = (double)b->bytes / t[1].us / 1e3;
   (void)cJSON_AddBoolToObject(row, "pdl", b->launch.use_pdl != 0);
   (void)cJSON_AddNumberToObject(row, "bytes", (double)b->bytes);
   (void)cJSON_AddNumberToObject(row, "us", t[0].us);
@@ -301,7 +361,6 @@ static void add_row(cJSON *rows, const struct bench_case *c, const struct pairs 
   (void)cJSON_AddNumberToObject(row, "spread", t[0].spread);
   (void)cJSON_AddNumberToObject(row, "copy_spread", t[1].spread);
   add_kernel_facts(row, b->kernel);
-  cJSON_AddItemToArray(rows, row);
   (void)fprintf(stderr,
                 "%-52.52s %8.2f us %5.0f GB/s  copy %8.2f us  ratio %.3f  +-%.1f%%  %s %s\n", c->op,
                 t[0].us, gbps, t[1].us, t[1].us / t[0].us, t[0].spread * 50, c->params, c->dims);
@@ -312,45 +371,96 @@ struct session {
   kiln *k;
   struct cli_device *device;
   uint8_t *arenas[2];
+  uint64_t arena_bytes;
+  void *seed; /* what the arenas are filled with */
   kiln_kernel *copy;
-  bool use_pdl;
+  bool use_pdl, is_once;
   double warm_up_us;
   const char *extra; /* params that every case gets: tile overrides */
   cJSON *rows;
 };
 
+/* Times a case, or launches it once where no time is asked for. */
+static bool measure(struct session *s, const struct bench_case *c, struct bench *b, cJSON *row) {
+  struct bench copy = {.device = s->device,
+                       .arenas = {s->arenas[0], s->arenas[1]},
+                       .arena_bytes = s->arena_bytes,
+                       .kernel = s->copy,
+                       .launch = {.size = sizeof copy.launch, .use_pdl = b->launch.use_pdl},
+                       .warm_up_us = WARM_UP_US};
+  struct bench *const pair[2] = {b, &copy};
+  struct timing timing[2];
+  if (s->is_once) {
+    b->burst = 1;
+    return launch_burst(b) && cli_device_wait(s->device);
+  }
+  if (!set_up_copy(&copy, b->bytes)) return false;
+  if (!(c->is_graph ? time_graphs(pair, timing) : time_streams(pair, timing))) return false;
+  add_times(row, c, b, timing);
+  return true;
+}
+
+/* A case's params, those of the command line included, and run-time sizes. */
+static bool split_case(const struct session *s, const struct bench_case *c, struct pairs *params,
+                       struct pairs *dims) {
+  char text[512];
+  (void)snprintf(text, sizeof text, "%s %s", c->params, s->extra);
+  if (split(text, params) && split(c->dims, dims)) return true;
+  (void)cli_fail("'%s %s' is not of the form name=value", text, c->dims);
+  return false;
+}
+
 static bool run_case(struct session *s, const struct bench_case *c) {
   struct pairs params, dims;
   kiln_dim sizes[MAX_PARAMS];
-  char text[512];
-  struct bench b = {
-      .device = s->device, .arenas = {s->arenas[0], s->arenas[1]}, .warm_up_us = s->warm_up_us};
-  struct bench copy = {.device = s->device,
-                       .arenas = {s->arenas[0], s->arenas[1]},
-                       .kernel = s->copy,
-                       .warm_up_us = WARM_UP_US};
-  struct bench *const pair[2] = {&b, &copy};
-  struct timing timing[2];
-  (void)snprintf(text, sizeof text, "%s %s", c->params, s->extra);
-  if (!split(text, &params) || !split(c->dims, &dims)) {
-    (void)cli_fail("'%s %s' is not of the form name=value", text, c->dims);
-    return false;
-  }
+  struct bench b = {.device = s->device,
+                    .arenas = {s->arenas[0], s->arenas[1]},
+                    .arena_bytes = s->arena_bytes,
+                    .warm_up_us = s->warm_up_us};
+  if (!split_case(s, c, &params, &dims)) return false;
   for (size_t i = 0; i < dims.count; ++i) {
     sizes[i] = (kiln_dim){dims.items[i].name, strtoll(dims.items[i].value, NULL, 10)};
   }
   if (!get_kernel(s->k, c->op, &params, &b.kernel)) return false;
   kiln_launch_options_init(&b.launch);
   b.launch.use_pdl = s->use_pdl;
-  copy.launch = b.launch;
   bool good = set_up(&b, sizes, dims.count);
   if (!good) (void)cli_fail_last();
-  good = good && set_up_copy(&copy, b.bytes);
-  good = good && (c->is_graph ? time_graphs(pair, timing) : time_streams(pair, timing));
-  if (good) add_row(s->rows, c, &params, &dims, &b, timing);
+  cJSON *row = make_row(c, &params, &dims);
+  good = good && prepare(&b) && measure(s, c, &b, row);
+  if (good) {
+    cJSON_AddItemToArray(s->rows, row);
+  } else {
+    cJSON_Delete(row);
+  }
+  if (has_indices(&b)) {
+    good = cli_device_wait(s->device) &&
+           fill_arena(s->device, s->arenas[0], s->arena_bytes, s->seed) && good;
+  }
   s->warm_up_us = WARM_UP_US;
-  kiln_kernel_unref(b.kernel);
+  release(&b);
   return good;
+}
+
+/* Says what a case is, without a GPU; false if the operator would refuse its params. */
+static bool list_case(struct session *s, const struct bench_case *c) {
+  struct pairs params, dims;
+  kiln_request request;
+  char *source = NULL;
+  if (!split_case(s, c, &params, &dims)) return false;
+  kiln_request_init(&request);
+  request.op = c->op;
+  request.params = params.items;
+  request.num_params = params.count;
+  if (kiln_emit(s->k, &request, &source) != KILN_OK) {
+    (void)cli_fail_last();
+    return false;
+  }
+  kiln_free(source);
+  cJSON_AddItemToArray(s->rows, make_row(c, &params, &dims));
+  (void)fprintf(stderr, "%s%s%s %s %s%s\n", c->suite, c->suite[0] ? " " : "", c->op, c->params,
+                c->dims, c->is_graph ? " (graph)" : "");
+  return true;
 }
 
 /* ---- the command ---- */
@@ -397,26 +507,35 @@ static bool open_session(const struct cli_options *options, struct session *s) {
   if (!s->k) return false;
   s->device = cli_device_open(0);
   if (!s->device) return false;
-  for (int i = 0; i < 2; ++i) s->arenas[i] = make_arena(s->device);
-  return s->arenas[0] && s->arenas[1] && get_kernel(s->k, "copy", &none, &s->copy);
+  s->seed = make_seed();
+  for (int i = 0; i < 2; ++i) {
+    s->arenas[i] = cli_device_alloc(s->device, s->arena_bytes);
+    if (!s->seed || !s->arenas[i] ||
+        !fill_arena(s->device, s->arenas[i], s->arena_bytes, s->seed)) {
+      return false;
+    }
+  }
+  return get_kernel(s->k, "copy", &none, &s->copy);
 }
 
 static void close_session(struct session *s) {
   kiln_kernel_unref(s->copy);
   for (int i = 0; i < 2 && s->device; ++i) cli_device_free(s->device, s->arenas[i]);
+  free(s->seed);
   cli_device_close(s->device);
   kiln_close(s->k);
 }
 
 /* The cases of a suite, or of all, that contain `only`. */
-static bool run_suite(struct session *s, const char *suite, const char *only) {
+static bool run_suite(struct session *s, const char *suite, const char *only,
+                      bool (*each)(struct session *s, const struct bench_case *c)) {
   bool good = true;
   size_t count = 0;
   for (size_t i = 0; i < bench_num_cases; ++i) {
     const struct bench_case *c = &bench_cases[i];
     if (suite && strcmp(suite, c->suite) != 0) continue;
     if (only && !strstr(c->op, only) && !strstr(c->params, only)) continue;
-    good = run_case(s, c) && good;
+    good = each(s, c) && good;
     ++count;
   }
   if (count == 0) (void)cli_fail("no case of suite '%s' matches", suite ? suite : "any");
@@ -424,41 +543,54 @@ static bool run_suite(struct session *s, const char *suite, const char *only) {
 }
 
 static bool run_all(struct session *s, const struct cli_options *options) {
+  bool (*each)(struct session *, const struct bench_case *) =
+      cli_own(options, "list") ? list_case : run_case;
   struct bench_case own;
   char params[512], dims[512];
-  if (own_case(options, &own, params, dims, sizeof params)) return run_case(s, &own);
-  return run_suite(s, cli_own(options, "suite"), cli_own(options, "only"));
+  if (own_case(options, &own, params, dims, sizeof params)) return each(s, &own);
+  return run_suite(s, cli_own(options, "suite"), cli_own(options, "only"), each);
+}
+
+/* What the command does with `root`: lists, or measures on a device. */
+static bool fill_root(struct session *s, const struct cli_options *options, cJSON *root) {
+  if (cli_own(options, "list")) {
+    s->k = cli_open(options, cli_targets[0], KILN_NO_CACHE);
+    if (!s->k) return false;
+  } else {
+    if (!open_session(options, s)) return false;
+    add_facts(root, s->device);
+  }
+  s->rows = cJSON_AddArrayToObject(root, "rows");
+  return run_all(s, options);
 }
 
 static int run(const struct cli_options *options) {
-  struct session s = {
-      .use_pdl = cli_own(options, "pdl") != NULL, .warm_up_us = FIRST_WARM_UP_US, .extra = ""};
-  cJSON *root = cJSON_CreateObject();
-  bool good = true;
+  struct session s = {.use_pdl = cli_own(options, "pdl") != NULL,
+                      .is_once = cli_own(options, "once") != NULL,
+                      .warm_up_us = FIRST_WARM_UP_US,
+                      .extra = ""};
+  int64_t arena_mib = ARENA_MIB;
+  if (!cli_own_int(options, "arena", 1, 1 << 20, &arena_mib)) return CLI_USAGE;
+  s.arena_bytes = (uint64_t)arena_mib << 20;
   if (cli_own(options, "with")) s.extra = cli_own(options, "with");
-  if (cli_own(options, "host")) {
-    good = bench_host(options, root);
-  } else {
-    good = open_session(options, &s);
-    if (good) {
-      add_facts(root, s.device);
-      s.rows = cJSON_AddArrayToObject(root, "rows");
-      good = run_all(&s, options);
-    }
-    close_session(&s);
-  }
+  cJSON *root = cJSON_CreateObject();
+  bool good = cli_own(options, "host") ? bench_host(options, root) : fill_root(&s, options, root);
+  close_session(&s);
   if (options->json) return cli_json_finish(root, good ? CLI_DONE : CLI_FAILED);
   cJSON_Delete(root);
   return good ? CLI_DONE : CLI_FAILED;
 }
 
 static const struct cli_own_option own_options[] = {
-    {"suite", "NAME", "all cases of a suite: core"},
+    {"suite", "NAME", "all cases of a suite: core, quant or moe"},
     {"only", "TEXT", "of a suite, the cases whose operator or params contain TEXT"},
     {"dims", "LIST", "run-time sizes of OP, as num_tokens=8064 (the default) or a=1,b=2"},
     {"graph", NULL, "time OP as 100 nodes of one graph, for small sizes"},
     {"pdl", NULL, "launch with programmatic dependent launch, the copy too"},
     {"with", "PARAMS", "params that every case gets besides its own: 'tile.threads=128'"},
+    {"list", NULL, "say what the cases are, and that their operators take them, without a GPU"},
+    {"once", NULL, "launch each case once and time nothing: for sanitizers"},
+    {"arena", "MIB", "memory that inputs, and outputs, rotate through: 1200"},
     {"host", NULL, "times of the host only: answers from memory and disk, emit, compile"},
     {0}};
 

@@ -4,6 +4,8 @@
 
     tests/bench/report.py            rewrites README.md between its bench markers
     tests/bench/report.py --check    fails if README.md is not what the data say
+    kiln bench --list --json | tests/bench/report.py --bars
+                                     fails if no case of the suites has to reach some bar
 """
 import json
 import pathlib
@@ -13,21 +15,50 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 
-def bar_of(row, bars):
-    """The bar of a row: ("ratio" or "us", value), or None."""
+def line_of(row, bars):
+    """The line of bars.json that a row must reach: (kind, line), or None."""
     if row["graph"]:
         for bar in bars["us"]:
-            if bar["op"] == row["op"] and bar["num_tokens"] == row["dims"]["num_tokens"]:
-                return "us", bar["bar"]
+            if bar["op"] == row["op"] and bar["num_tokens"] == row["dims"].get("num_tokens"):
+                return "us", bar
+        for bar in bars["times"]:
+            if bar["op"] == row["op"]:
+                return "times", bar
         return None
     for bar in bars["ratio"]:
-        if bar["op"] != row["op"]:
-            continue
-        if any(row["params"].get(name) != value for name, value in bar["params"].items()):
-            continue
-        hidden = row["params"].get("hidden") or row["dims"].get("num_cols")
-        return "ratio", bar["bar"] - (bar["less_at_2048"] if hidden == "2048" else 0)
+        if bar["op"] == row["op"] and all(row["params"].get(name) == value for name, value in bar["params"].items()):
+            return "ratio", bar
     return None
+
+
+def hidden_of(row):
+    return row["params"].get("hidden") or row["dims"].get("num_cols") or ""
+
+
+def mark(row, bars):
+    """What the table says of a row's bar."""
+    found = line_of(row, bars)
+    if not found:
+        return ""
+    kind, line = found
+    bar = line["bar"]
+    if kind == "us":
+        text, met = f"<= {bar:.1f} us", row["us"] <= bar
+    elif kind == "times":
+        text, met = f"<= {bar:.1f} x copy", row["us"] <= bar * row["copy_us"]
+    else:
+        bar -= line["less_at_2048"] if hidden_of(row) == "2048" else 0
+        text, met = f"{bar:.2f}", row["ratio"] >= bar - 0.0005
+    return text + ("" if met else " **missed**")
+
+
+def check_bars(rows, bars):
+    """Every line of bars.json must be that of some row."""
+    used = [found[1] for found in (line_of(row, bars) for row in rows) if found]
+    for kind in ("ratio", "us", "times"):
+        for line in bars[kind]:
+            if line not in used:
+                sys.exit(f"tests/bench/bars.json: no case of the suites has this {kind} bar: {line}")
 
 
 def title(row):
@@ -41,15 +72,9 @@ def title(row):
 def table(rows, bars):
     lines = ["| operator | case | H | T | us | GB/s | ratio to copy | bar |", "|---|---|---|---|---|---|---|---|"]
     for row in rows:
-        hidden = row["params"].get("hidden") or row["dims"].get("num_cols")
-        tokens = row["dims"].get("num_tokens") or row["dims"].get("num_rows")
-        bar = bar_of(row, bars)
-        mark = ""
-        if bar:
-            met = row["us"] <= bar[1] if bar[0] == "us" else row["ratio"] >= bar[1] - 0.0005
-            mark = f"{'<= %.1f us' % bar[1] if bar[0] == 'us' else '%.2f' % bar[1]}{'' if met else ' **missed**'}"
-        lines.append(f"| {row['op']} | {title(row)}{' (graph)' if row['graph'] else ''} | {hidden} | {tokens} | "
-                     f"{row['us']:.2f} | {row['gbps']:.0f} | {row['ratio']:.3f} | {mark} |")
+        tokens = row["dims"].get("num_tokens") or row["dims"].get("num_rows") or row["dims"]["num_expanded_tokens"]
+        lines.append(f"| {row['op']} | {title(row)}{' (graph)' if row['graph'] else ''} | {hidden_of(row)} | {tokens} | "
+                     f"{row['us']:.2f} | {row['gbps']:.0f} | {row['ratio']:.3f} | {mark(row, bars)} |")
     return lines
 
 
@@ -74,6 +99,9 @@ def section(data, bars):
 
 def main():
     bars = json.loads((ROOT / "tests/bench/bars.json").read_text())
+    if "--bars" in sys.argv:
+        check_bars(json.load(sys.stdin)["rows"], bars)
+        return
     newest = sorted((ROOT / "tests/bench/results").glob("*.json"))[-1]
     data = json.loads(newest.read_text())
     readme = (ROOT / "README.md").read_text()

@@ -23,10 +23,12 @@ part() {
 }
 wants() { case " $parts " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
-# Built with the tests; needs libcmocka.so.0 beside it or installed.
-if wants api && [ -x "$build/tests/gpu/test_gpu" ]; then
-  part api 60 sh -c "'$build/tests/gpu/test_gpu' >'$out/api.log' 2>&1"
-fi
+# Built with the tests; they need libcmocka.so.0 beside them or installed.
+for name in gpu routing gates; do
+  if wants api && [ -x "$build/tests/gpu/test_$name" ]; then
+    part "api $name" 120 sh -c "'$build/tests/gpu/test_$name' >'$out/api-$name.log' 2>&1"
+  fi
+done
 if wants check; then
   part check 240 sh -c "'$kiln' run --all --check --json >'$out/check.json' 2>'$out/check.log'"
 fi
@@ -41,7 +43,8 @@ if wants sanitize; then
 fi
 if wants bench; then
   part bench 120 sh -c "'$kiln' bench --suite core --json >'$out/bench.json' 2>'$out/bench.log'"
-  part "bench quant" 120 sh -c "'$kiln' bench --suite quant --json >'$out/bench-quant.json' 2>'$out/bench-quant.log'"
+  part "bench quant" 240 sh -c "'$kiln' bench --suite quant --json >'$out/bench-quant.json' 2>'$out/bench-quant.log'"
+  part "bench moe" 120 sh -c "'$kiln' bench --suite moe --json >'$out/bench-moe.json' 2>'$out/bench-moe.log'"
   part "bench pdl" 120 sh -c "'$kiln' bench --suite core --pdl --json >'$out/bench-pdl.json' 2>'$out/bench-pdl.log'"
   part "bench host" 60 sh -c "'$kiln' bench --host --json >'$out/host.json' 2>'$out/host.log'"
 fi
