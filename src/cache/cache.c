@@ -43,13 +43,35 @@ static void say(const struct kn_cache *cache, const char *format, ...) {
 
 /* ---- roots ----------------------------------------------------------------------------------- */
 
-/* Why the root may not be used, or NULL; a root that is not there yet may. */
+static const char *distrust(const struct stat *info) {
+  if (S_ISLNK(info->st_mode)) return "it is a symbolic link";
+  if (!S_ISDIR(info->st_mode)) return "it is not a folder";
+  if (info->st_uid != geteuid() && info->st_uid != 0) return "it belongs to another user";
+  if ((info->st_mode & S_IWOTH) && !(info->st_mode & S_ISVTX)) return "everybody may write there";
+  return NULL;
+}
+
+/* Why the root may not be used, or NULL; a root that is not there yet may. The user names it, so it
+   may be a link; what it leads to counts. */
 static const char *distrust_root(const char *path) {
   struct stat info;
-  if (stat(path, &info) != 0) return NULL;
-  if (!S_ISDIR(info.st_mode)) return "it is not a folder";
-  if (info.st_uid != geteuid() && info.st_uid != 0) return "it belongs to another user";
-  if ((info.st_mode & S_IWOTH) && !(info.st_mode & S_ISVTX)) return "everybody may write there";
+  return stat(path, &info) == 0 ? distrust(&info) : NULL;
+}
+
+/* The same of the folders that Kiln makes below a root, which are never links: those of `folder`
+   from its byte `root_length` on. Nobody else can change one whose parents are all trusted, so
+   there is no race between looking and opening. `path` gets the one that is not trusted. */
+static const char *distrust_folders(const char *folder, size_t root_length, char path[PATH_MAX]) {
+  size_t end = root_length;
+  while (folder[end]) {
+    struct stat info;
+    const char *why;
+    end += 1 + strcspn(folder + end + 1, "/");
+    (void)snprintf(path, PATH_MAX, "%.*s", (int)end, folder);
+    if (lstat(path, &info) != 0) return NULL; /* nothing there, so nothing below */
+    why = distrust(&info);
+    if (why) return why;
+  }
   return NULL;
 }
 
@@ -242,20 +264,34 @@ static bool load_newest(struct kn_cache *cache, const char *folder, const struct
   return false;
 }
 
+/* Whether the folder of a root where an entry belongs may be read. */
+static bool trust_folder(struct kn_cache *cache, const char *folder, size_t root_length) {
+  char path[PATH_MAX];
+  const char *why = distrust_folders(folder, root_length, path);
+  if (!why) return true;
+  atomic_fetch_add(&cache->corrupt, 1);
+  say(cache, "cache folder '%s' is not used: %s", path, why);
+  return false;
+}
+
 bool kn_cache_load(struct kn_cache *cache, const char *target, const struct kn_key *key,
                    const char *nvrtc_id, bool with_source, struct kn_entry *out) {
-  char path[PATH_MAX];
+  char folder[PATH_MAX], path[PATH_MAX];
   bool found = false;
   size_t i;
 
   for (i = 0; i < cache->num_roots && !found; i++) {
-    const int length =
-        snprintf(path, sizeof path, "%s/v1/%s/%.2s%s%s%s%s%s", cache->roots[i], target, key->hex,
-                 nvrtc_id ? "/" : "", nvrtc_id ? key->hex : "", nvrtc_id ? "-" : "",
-                 nvrtc_id ? nvrtc_id : "", nvrtc_id ? ".kiln" : "");
-    if (length >= (int)sizeof path) continue;
-    found = nvrtc_id ? load_file(cache, path, key, with_source, out)
-                     : load_newest(cache, path, key, with_source, out);
+    if (snprintf(folder, sizeof folder, "%s/v1/%s/%.2s", cache->roots[i], target, key->hex) >=
+        (int)sizeof folder) {
+      continue;
+    }
+    if (!trust_folder(cache, folder, strlen(cache->roots[i]))) continue;
+    if (!nvrtc_id) {
+      found = load_newest(cache, folder, key, with_source, out);
+    } else if (snprintf(path, sizeof path, "%s/%s-%s.kiln", folder, key->hex, nvrtc_id) <
+               (int)sizeof path) {
+      found = load_file(cache, path, key, with_source, out);
+    }
   }
   atomic_fetch_add(found ? &cache->hits : &cache->misses, 1);
   return found;
@@ -280,11 +316,15 @@ static void clear_the_way(struct kn_cache *cache, const char *folder, const char
 static kiln_status publish(struct kn_cache *cache, const char *folder, const char *path,
                            const struct kn_text *file) {
   kiln_status status = KILN_OK;
+  char distrusted[PATH_MAX];
   const char *why;
   struct stat info;
   int tries;
 
   for (tries = 0; tries < 3; tries++) {
+    /* Before a folder is made: it must not be made behind a link. */
+    why = distrust_folders(folder, strlen(cache->roots[0]), distrusted);
+    if (why) return kn_fail(KILN_E_IO, "cannot write in '%s': %s", distrusted, why);
     status = kn_file_mkdirs(folder, 0700);
     if (status != KILN_OK) return status;
     why = distrust_root(cache->roots[0]);
@@ -397,7 +437,7 @@ kiln_status kn_cache_each(struct kn_cache *cache,
     char folder[PATH_MAX];
     struct stat info;
     (void)snprintf(folder, sizeof folder, "%s/v1", cache->roots[i]);
-    if (stat(folder, &info) != 0) continue; /* nothing was stored yet */
+    if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) continue; /* nothing was stored yet */
     status = kn_file_walk(folder, ".kiln", visit_file, &each);
   }
   return status;

@@ -41,6 +41,76 @@ static void unsafe_roots_are_refused(void **state) {
   kn_cache_close(cache);
 }
 
+/* Replaces a folder below the root by a link to where it has been moved. */
+static void plant_link(const char *folder) {
+  char aside[128];
+  (void)snprintf(aside, sizeof aside, "%s/planted", root);
+  assert_int_equal(rename(folder, aside), 0);
+  assert_int_equal(symlink(aside, folder), 0);
+}
+
+/* Sound entries lie behind the link: it must neither be read nor be written through. */
+static void a_linked_folder_is_refused(void **state) {
+  struct kn_key key = make_key("one");
+  char folder[128], aside[128];
+  int level;
+  (void)state;
+  (void)snprintf(aside, sizeof aside, "%s/planted", root);
+  for (level = 0; level < 3; level++) { /* the shard, the target, all entries */
+    struct kn_cache *cache = open_cache(root);
+    assert_true(store(cache, &key));
+    (void)snprintf(folder, sizeof folder, "%s/v1/%s/%.2s", root, target, key.hex);
+    if (level == 1) *strrchr(folder, '/') = '\0';
+    if (level == 2) (void)snprintf(folder, sizeof folder, "%s/v1", root);
+    plant_link(folder);
+    const int files = num_files(aside);
+    assert_false(load(cache, &key, id, false));
+    assert_false(load(cache, &key, NULL, false));
+    assert_int_equal(counters(cache).corrupt, 2);
+    assert_non_null(strstr(log_lines.data, "is not used: it is a symbolic link"));
+    assert_false(store(cache, &key));
+    assert_int_equal(counters(cache).store_failures, 1);
+    assert_non_null(strstr(log_lines.data, "it is a symbolic link"));
+    assert_int_equal(num_files(aside), files);
+    assert_int_equal(unlink(folder), 0);
+    assert_int_equal(rename(aside, folder), 0);
+    assert_true(load(cache, &key, id, true));
+    kn_cache_close(cache);
+  }
+  kn_key_release(&key);
+}
+
+/* A link to nowhere, and folders that others may change. */
+static void an_unsafe_folder_is_refused(void **state) {
+  struct kn_cache *cache = open_cache(root);
+  struct kn_key key = make_key("one");
+  char folder[128];
+  (void)state;
+  (void)snprintf(folder, sizeof folder, "%s/v1", root);
+  assert_int_equal(symlink("/tmp/kiln-nowhere", folder), 0);
+  assert_false(store(cache, &key));
+  assert_false(load(cache, &key, id, false));
+  assert_int_not_equal(access("/tmp/kiln-nowhere", F_OK), 0);
+  assert_int_equal(unlink(folder), 0);
+
+  assert_true(store(cache, &key));
+  (void)snprintf(folder, sizeof folder, "%s/v1/%s/%.2s", root, target, key.hex);
+  assert_int_equal(chmod(folder, 0777), 0);
+  assert_false(load(cache, &key, id, false));
+  assert_false(store(cache, &key));
+  assert_non_null(strstr(log_lines.data, "everybody may write there"));
+  assert_int_equal(chmod(folder, 0700), 0);
+  if (geteuid() == 0) {
+    assert_int_equal(chown(folder, 12345, 12345), 0);
+    assert_false(load(cache, &key, id, false));
+    assert_non_null(strstr(log_lines.data, "another user"));
+    assert_int_equal(chown(folder, 0, 0), 0);
+  }
+  assert_true(load(cache, &key, id, false));
+  kn_key_release(&key);
+  kn_cache_close(cache);
+}
+
 static void a_root_that_cannot_be_written_is_told_once(void **state) {
   struct kn_cache *cache = open_cache("/proc/none:/dev/null/x");
   struct kn_key key = make_key("one");
@@ -187,6 +257,8 @@ static void a_root_that_vanishes_is_made_anew(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       CACHE_TEST(unsafe_roots_are_refused),
+      CACHE_TEST(a_linked_folder_is_refused),
+      CACHE_TEST(an_unsafe_folder_is_refused),
       CACHE_TEST(a_root_that_cannot_be_written_is_told_once),
       CACHE_TEST(a_root_without_permission_is_no_fault_of_the_kernel),
       CACHE_TEST(the_first_root_is_written_all_are_read),
