@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Binding launch arguments: the bytes of kiln_args, variants, grids, and every refusal. */
+#include <math.h>
+
 #include "plan_help.h"
 
 static _Alignas(256) unsigned char x_memory[1 << 16], out_memory[1 << 16], sf_memory[1 << 14];
@@ -254,6 +256,77 @@ static void sf_clamp_min_has_a_least_value(void **state) {
   end(&l);
 }
 
+/* Scalars that are no finite number: one sentence each, for every type and with or without a range.
+ */
+static void scalars_that_are_not_finite_are_refused(void **state) {
+  static const struct {
+    double value;
+    const char *message;
+  } cases[] = {
+      {NAN, "per_token_cast: sf_clamp_min is not a number"},
+      {-NAN, "per_token_cast: sf_clamp_min is not a number"},
+      {INFINITY,
+       "per_token_cast: sf_clamp_min is inf; allowed are finite values from 5.26621e-36 on"},
+      {-INFINITY,
+       "per_token_cast: sf_clamp_min is -inf; allowed are finite values from 5.26621e-36 on"},
+  };
+  (void)state;
+  struct launch l = begin(ROW_MAJOR " present.sf_clamp_min=true", 5);
+  l.num_args = 4;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    l.args[3] = (kiln_arg){.name = "sf_clamp_min", .is_scalar = 1, .scalar = cases[i].value};
+    assert_int_equal(bind(&l), KILN_E_ARGUMENT);
+    assert_string_equal(kn_error_last()->message, cases[i].message);
+    assert_int_equal(l.bound.num_steps, 0); /* nothing to launch */
+  }
+  end(&l);
+}
+
+static struct kn_bound bound_of_own;
+
+/* Binds an operator of one f32, one i32 and one i64 scalar. */
+static kiln_status bind_scalars(double f, double i, double j) {
+  static const char text[] =
+      "operator: own\n"
+      "scalars: {f: {type: f32}, i: {type: i32}, j: {type: i64}}\n"
+      "tensors: {x: {role: out, dtype: u8, shape: [num_bytes]}}\n"
+      "template: own.cu\n"
+      "launch: [{threads: 32, grid: 1, variants: [{function: own}]}]\n"
+      "examples: [{}]\n";
+  const int64_t shape[1] = {16};
+  const kiln_arg args[] = {{.name = "x", .tensor = kiln_tensor_make(x_memory, KILN_U8, 1, shape)},
+                           {.name = "f", .is_scalar = 1, .scalar = f},
+                           {.name = "i", .is_scalar = 1, .scalar = i},
+                           {.name = "j", .is_scalar = 1, .scalar = j}};
+  struct kn_spec *spec = parse_spec("own.yaml", text);
+  struct kn_plan *plan = make_plan(spec, "sm_90a", "");
+  if (!plan) fail_msg("%s", kn_error_last()->message);
+  kn_error_clear();
+  kiln_status status = kn_plan_bind(plan, args, 4, 132, &bound_of_own);
+  kn_plan_free(plan);
+  kn_spec_free(spec);
+  return status;
+}
+
+static void a_scalar_of_any_type_must_be_a_number(void **state) {
+  static const double values[] = {NAN, INFINITY, -INFINITY};
+  (void)state;
+  assert_int_equal(bind_scalars(1, 2, 3), KILN_OK);
+  assert_int_equal(bind_scalars(NAN, 2, 3), KILN_E_ARGUMENT);
+  assert_string_equal(kn_error_last()->message, "own: f is not a number");
+  for (size_t k = 0; k < 3; ++k) {
+    assert_int_equal(bind_scalars(1, values[k], 3), KILN_E_ARGUMENT);
+    assert_non_null(strstr(kn_error_last()->message, "own: i is "));
+    assert_non_null(strstr(kn_error_last()->message, "allowed are whole numbers of type i32"));
+    assert_int_equal(bind_scalars(1, 2, values[k]), KILN_E_ARGUMENT);
+    assert_non_null(strstr(kn_error_last()->message, "own: j is "));
+    assert_non_null(strstr(kn_error_last()->message, "allowed are whole numbers of type i64"));
+  }
+  assert_int_equal(bind_scalars(1, 2147483648.0, 3), KILN_E_ARGUMENT);
+  assert_int_equal(bind_scalars(1, 2, 0x1p63), KILN_E_ARGUMENT);
+  assert_int_equal(bind_scalars(1, 0.5, 3), KILN_E_ARGUMENT);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slots_hold_sizes_pointers_and_strides),
@@ -265,6 +338,8 @@ int main(void) {
       cmocka_unit_test(the_distance_of_columns_is_checked),
       cmocka_unit_test(column_padding_has_blocks_of_its_own),
       cmocka_unit_test(sf_clamp_min_has_a_least_value),
+      cmocka_unit_test(scalars_that_are_not_finite_are_refused),
+      cmocka_unit_test(a_scalar_of_any_type_must_be_a_number),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
