@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "plan/planner.h"
+#include "plan/stage.h"
 
 kiln_status kn_plan_no_memory(const struct kn_plan *plan) {
   return kn_fail(KILN_E_MEMORY, "%s: out of memory while planning", plan->spec->name);
@@ -519,6 +520,26 @@ static kiln_status begin(struct kn_planner *p) {
   return KILN_OK;
 }
 
+/* Contract 0 for operators that are no chain: sf_clamp_min is at least fmt_max * 2^-126, of the
+   format with the largest range that they write. A chain's quantize has said so itself. */
+static void bound_sf_clamp_min(struct kn_plan *plan) {
+  static const struct {
+    kiln_dtype dtype;
+    double max;
+  } formats[] = {{KILN_E4M3, 448}, {KILN_E5M2, 57344}, {KILN_E5M6, 65024}, {KILN_E2M1, 6}};
+  int index = kn_scalar_index(plan, "sf_clamp_min");
+  if (index < 0 || !plan->scalars[index].present || plan->scalars[index].has_min) return;
+  for (size_t i = 0; i < plan->spec->num_tensors; ++i) {
+    const struct kn_plan_tensor *tensor = &plan->tensors[i];
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; ++f) {
+      double least = formats[f].max * 0x1p-126;
+      if (tensor->spec->role == KILN_IN || tensor->dtype != formats[f].dtype) continue;
+      plan->scalars[index].has_min = true;
+      if (plan->scalars[index].min < least) plan->scalars[index].min = least;
+    }
+  }
+}
+
 static kiln_status make(struct kn_planner *p, const kiln_param *params, size_t num_params) {
   struct kn_plan *plan = p->plan;
   kiln_status status = begin(p);
@@ -537,6 +558,7 @@ static kiln_status make(struct kn_planner *p, const kiln_param *params, size_t n
     if (status == KILN_OK) status = kn_plan_skeleton(p);
   } else if (status == KILN_OK) {
     status = plan_template(p);
+    bound_sf_clamp_min(plan);
   }
   if (status == KILN_OK) find_absent_dims(plan);
   if (status == KILN_OK) status = add_tile(p);

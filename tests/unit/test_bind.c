@@ -282,6 +282,45 @@ static void scalars_that_are_not_finite_are_refused(void **state) {
   end(&l);
 }
 
+/* An operator with a template of its own knows the least value too: of e4m3, which it writes. */
+static void sf_clamp_min_has_a_least_value_without_a_chain(void **state) {
+  static const double wrong[] = {0, -1, 448 * 0x1p-127, NAN, INFINITY};
+  (void)state;
+  struct kn_spec *spec = shipped_spec("quant/swiglu_backward_and_per_token_cast");
+  struct kn_plan *plan =
+      make_plan(spec, "sm_90a", "hidden=128 num_per_channels=128 present.sf_clamp_min=true");
+  const int64_t rows[2] = {5, 128}, twice[2] = {5, 256}, sf[2] = {5, 2}, slots[2] = {5, 1};
+  kiln_arg args[] = {
+      {.name = "x", .tensor = kiln_tensor_make(x_memory, KILN_E4M3, 2, twice)},
+      {.name = "x_sf", .tensor = kiln_tensor_make(x_memory + 2048, KILN_F32, 2, sf)},
+      {.name = "grad_out", .tensor = kiln_tensor_make(x_memory + 4096, KILN_BF16, 2, rows)},
+      {.name = "weight", .tensor = kiln_tensor_make(x_memory + 8192, KILN_F32, 2, slots)},
+      {.name = "pos_to_token_topk", .tensor = kiln_tensor_make(x_memory + 9216, KILN_I32, 1, rows)},
+      {.name = "token_topk_to_pos",
+       .tensor = kiln_tensor_make(x_memory + 9728, KILN_I32, 2, slots)},
+      {.name = "out", .tensor = kiln_tensor_make(out_memory, KILN_BF16, 2, rows)},
+      {.name = "x_grad_fp8", .tensor = kiln_tensor_make(out_memory + 2048, KILN_E4M3, 2, twice)},
+      {.name = "x_grad_fp8_sf", .tensor = kiln_tensor_make(sf_memory, KILN_F32, 2, sf)},
+      {.name = "x_grad", .tensor = kiln_tensor_make(out_memory + 8192, KILN_BF16, 2, twice)},
+      {.name = "weight_grad", .tensor = kiln_tensor_make(sf_memory + 1024, KILN_F32, 2, slots)},
+      {.name = "sf_clamp_min", .is_scalar = 1, .scalar = 448 * 0x1p-126}};
+  const size_t count = sizeof args / sizeof *args;
+  struct kn_bound bound;
+  if (!plan) fail_msg("%s", kn_error_last()->message);
+  kn_error_clear();
+  if (kn_plan_bind(plan, args, count, 132, &bound) != KILN_OK) {
+    fail_msg("%s", kn_error_last()->message);
+  }
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    args[count - 1].scalar = wrong[i];
+    assert_int_equal(kn_plan_bind(plan, args, count, 132, &bound), KILN_E_ARGUMENT);
+    assert_non_null(
+        strstr(kn_error_last()->message, "swiglu_backward_and_per_token_cast: sf_clamp_min is "));
+  }
+  kn_plan_free(plan);
+  kn_spec_free(spec);
+}
+
 static struct kn_bound bound_of_own;
 
 /* Binds an operator of one f32, one i32 and one i64 scalar. */
@@ -338,6 +377,7 @@ int main(void) {
       cmocka_unit_test(the_distance_of_columns_is_checked),
       cmocka_unit_test(column_padding_has_blocks_of_its_own),
       cmocka_unit_test(sf_clamp_min_has_a_least_value),
+      cmocka_unit_test(sf_clamp_min_has_a_least_value_without_a_chain),
       cmocka_unit_test(scalars_that_are_not_finite_are_refused),
       cmocka_unit_test(a_scalar_of_any_type_must_be_a_number),
   };
