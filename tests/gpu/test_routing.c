@@ -398,6 +398,69 @@ static void what_is_expanded_and_reduced_comes_back(void **state) {
   }
 }
 
+/* A column-major matrix of words: [words][ld] in memory. */
+static void as_columns(kiln_tensor *tensor, int64_t rows, int64_t words_of_row, int64_t ld) {
+  tensor->shape[0] = rows;
+  tensor->shape[1] = words_of_row;
+  tensor->strides[0] = 1;
+  tensor->strides[1] = ld;
+}
+
+/* Five scale factors a row, in columns: f32, or bytes in two words, the last three bytes unused and
+   full of garbage. Rows without a token, the row of padding and unused bytes become 0. */
+static void expect_expanded_sf(bool is_packed, uint64_t *random) {
+  enum { TOKENS = 7, TOPK = 3, HIDDEN = 640, BLOCKS = 5, ROWS = 31, LD_IN = 12, LD = 32 };
+  static uint8_t x[TOKENS * HIDDEN], expanded[ROWS * HIDDEN];
+  static uint32_t sf[BLOCKS * LD_IN], expanded_sf[BLOCKS * LD];
+  const int64_t num_words = is_packed ? 2 : BLOCKS;
+  const kiln_dtype dtype = is_packed ? KILN_I32 : KILN_F32;
+  int64_t ids[TOKENS * TOPK];
+  char params[160];
+  struct layout l = make_layout(TOKENS, TOPK, 5, 3, ROWS);
+  fill_ids(ids, TOKENS * TOPK, 5, KILN_I64, STRAY, random);
+  fill_layout(&l, ids);
+  for (int i = 0; i < TOKENS * HIDDEN; ++i) x[i] = (uint8_t)draw(random, 256);
+  for (int i = 0; i < BLOCKS * LD_IN; ++i) sf[i] = (uint32_t)draw(random, INT64_C(1) << 31);
+  memset(expanded, 0, sizeof expanded);
+  memset(expanded_sf, 0, sizeof expanded_sf);
+  for (int row = 0; row < ROWS; ++row) {
+    int32_t token = l.pos_to_token[row];
+    if (token < 0) continue;
+    memcpy(expanded + row * HIDDEN, x + token * HIDDEN, HIDDEN);
+    for (int64_t w = 0; w < num_words; ++w) {
+      uint32_t word = sf[w * LD_IN + token];
+      expanded_sf[w * LD + row] = is_packed && w == 1 ? word & 0xff : word;
+    }
+  }
+  (void)snprintf(params, sizeof params,
+                 "hidden=640 dtype=e4m3 num_topk=3 num_per_channels=128 "
+                 "use_tma_aligned_col_major_sf=true use_packed_ue8m0=%s",
+                 is_packed ? "true" : "false");
+  struct call c = begin("expand_to_fused_with_sf", params);
+  add(&c, "x", KILN_E4M3, TOKENS, HIDDEN, x);
+  add(&c, "x_sf", dtype, num_words, LD_IN, sf);
+  as_columns(&arg_of(&c, "x_sf")->tensor, TOKENS, num_words, LD_IN);
+  add(&c, "token_topk_to_pos", KILN_I32, TOKENS, TOPK, l.token_topk_to_pos);
+  add(&c, "pos_to_expert", KILN_I32, -1, ROWS, l.pos_to_expert);
+  add(&c, "expanded_x", KILN_E4M3, ROWS, HIDDEN, NULL);
+  add(&c, "expanded_x_sf", dtype, num_words, LD, NULL);
+  as_columns(&arg_of(&c, "expanded_x_sf")->tensor, ROWS, num_words, LD);
+  run(&c);
+  expect(&c, "expanded_x", expanded);
+  expect(&c, "expanded_x_sf", expanded_sf);
+  end(&c);
+  free_layout(&l);
+}
+
+static void scale_factors_go_along_and_padding_is_zero(void **state) {
+  uint64_t random = seed_of(6);
+  (void)state;
+  for (int round = 0; round < (session.is_harness ? 2 : 50); ++round) {
+    expect_expanded_sf(false, &random);
+    expect_expanded_sf(true, &random);
+  }
+}
+
 static bool replay(void *user) {
   return cli_graph_launch(session.device, user);
 }
@@ -605,6 +668,7 @@ int main(void) {
       cmocka_unit_test(every_id_is_masked_on_every_rank),
       cmocka_unit_test(a_mapping_is_a_permutation_into_aligned_segments),
       cmocka_unit_test(what_is_expanded_and_reduced_comes_back),
+      cmocka_unit_test(scale_factors_go_along_and_padding_is_zero),
       cmocka_unit_test(a_captured_mapping_follows_its_inputs),
       cmocka_unit_test(repeats_have_the_same_bits),
       cmocka_unit_test(a_reduced_sum_has_the_same_bits),
