@@ -61,9 +61,9 @@ static void print_tensors(const cJSON *tensors) {
     printf("  %-*s  %-5s", width, cli_json_string(item, "name"), cli_json_string(item, "role"));
     print_member(item, "dtype", "  %s");
     print_member(item, "shape", "  [%s]");
-    print_member(item, "strides", "  strides [%s]");
     print_member(item, "sf_of", "  scale factors of %s");
     print_member(item, "block", "  block [%s]");
+    print_member(item, "strides", "  strides [%s]");
     if (is_set(item, "list")) printf("  a list");
     if (is_set(item, "optional")) printf("  optional");
     printf("\n");

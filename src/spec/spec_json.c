@@ -123,24 +123,31 @@ static void append_scalars(struct kn_text *t, const struct kn_spec *spec) {
   kn_text_append(t, "]");
 }
 
-static void append_shape(struct kn_text *t, const struct kn_tensor_spec *tensor) {
+/* Strides of `rank` axes, unless they are those of a contiguous tensor. */
+static void append_strides(struct kn_text *t, const struct kn_tensor_spec *tensor, int rank) {
   bool is_contiguous = true;
+  for (int axis = 0; axis < rank; axis++) {
+    if (tensor->stride_any[axis] || tensor->strides[axis]) is_contiguous = false;
+  }
+  if (is_contiguous) return;
+  key(t, "strides");
+  kn_text_append(t, "[");
+  for (int axis = 0; axis < rank; axis++) {
+    comma(t, (size_t)axis);
+    kn_text_json_string(t, tensor->strides[axis] ? tensor->strides[axis]->text : "any");
+  }
+  kn_text_append(t, "]");
+}
+
+static void append_shape(struct kn_text *t, const struct kn_tensor_spec *tensor) {
   key(t, "shape");
   kn_text_append(t, "[");
   for (int axis = 0; axis < tensor->rank; axis++) {
     comma(t, (size_t)axis);
     kn_text_json_string(t, tensor->shape[axis]->text);
-    if (tensor->stride_any[axis] || tensor->strides[axis]) is_contiguous = false;
   }
   kn_text_append(t, "]");
-  if (is_contiguous) return;
-  key(t, "strides");
-  kn_text_append(t, "[");
-  for (int axis = 0; axis < tensor->rank; axis++) {
-    comma(t, (size_t)axis);
-    kn_text_json_string(t, tensor->strides[axis] ? tensor->strides[axis]->text : "any");
-  }
-  kn_text_append(t, "]");
+  append_strides(t, tensor, tensor->rank);
 }
 
 static void append_tensors(struct kn_text *t, const struct kn_spec *spec) {
@@ -161,6 +168,7 @@ static void append_tensors(struct kn_text *t, const struct kn_spec *spec) {
       comma(t, 1);
       kn_text_json_string(t, tensor->block[1]->text);
       kn_text_append(t, "]");
+      append_strides(t, tensor, 2);
     } else {
       string_member(t, "dtype", tensor->dtype->text);
       append_shape(t, tensor);
