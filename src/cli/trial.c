@@ -200,6 +200,8 @@ void cli_setup_fill(struct cli_setup *setup, const struct cli_trial *trial) {
     if (info.role == KILN_OUT) continue;
     if (info.has_range) {
       kn_oracle_fill_indices(t, trial->fill, seed, info.high + 1);
+    } else if (strcmp(info.name, "error") == 0) {
+      kn_oracle_fill_error(t, seed);
     } else {
       kn_oracle_fill(t, trial->fill, seed);
     }

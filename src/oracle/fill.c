@@ -196,6 +196,10 @@ void kn_oracle_fill_indices(const kiln_tensor *tensor, enum kn_fill fill, uint64
   }
 }
 
+void kn_oracle_fill_error(const kiln_tensor *tensor, uint64_t seed) {
+  kn_oracle_put(tensor, 0, (uint32_t)mix(seed) & ~1u);
+}
+
 /* ---- maps ---- */
 
 static const kiln_tensor *input(const struct kn_oracle_tensor *tensors, size_t count,

@@ -83,6 +83,10 @@ void kn_oracle_fill(const kiln_tensor *tensor, enum kn_fill kind, uint64_t seed)
 void kn_oracle_fill_indices(const kiln_tensor *tensor, enum kn_fill kind, uint64_t seed,
                             int64_t range);
 
+/* Fills an error word: bit 0 is clear, so that a kernel has to set it, others are what nobody may
+   change. */
+void kn_oracle_fill_error(const kiln_tensor *tensor, uint64_t seed);
+
 /* Where both a token_topk_to_pos and a pos_to_expert are among the inputs, fills them anew so that
    they say the same: no two slots go to one row, and rows without a slot have a negative expert. */
 void kn_oracle_fill_maps(const struct kn_oracle_tensor *tensors, size_t count, enum kn_fill kind,
