@@ -112,7 +112,7 @@ template <bool FULL> struct Block {
   }
 
   // The largest of the block's. Where rows are wider than a warp, each warp has some groups only.
-  KILN_DEVICE Amax reduce(Amax amax) {
+  KILN_DEVICE Amax share(Amax amax) {
     BlockShared& s = shared<BlockShared>();
     int warp = int(threadIdx.x / 32), lane = int(threadIdx.x % 32);
     amax = reduce_warp(amax);
@@ -134,7 +134,7 @@ template <bool FULL> struct Block {
 
   template <class F, SfLayout LAYOUT, bool ROUND, class M>
   KILN_DEVICE auto quantize(const f32 (&v)[COUNT], M clamp_min) {
-    Amax amax = reduce(amax_of<F, BF16_VALUES>(v));
+    Amax amax = share(amax_of<F, BF16_VALUES>(v));
     QuantizedVectors<F> q;
     q.scale = make_scale<F, ROUND>(amax, clamp_min);
 #pragma unroll
@@ -143,6 +143,32 @@ template <bool FULL> struct Block {
 #pragma unroll
       for (int k = 0; k < VALUES; ++k) part[k] = v[i * VALUES + k];
       scale_and_encode<F, ROUND, BF16_VALUES>(part, q.scale.inv, amax, q.codes[i]);
+    }
+    return q;
+  }
+
+  // Scale factors that are given, for the values of all vectors.
+  template <class G> KILN_DEVICE void read_scales(const G& grid, int part, f32 (&out)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i) {
+      f32 v[VALUES];
+      Vector<FULL>(place, i).read_scales(grid, part, v);
+#pragma unroll
+      for (int k = 0; k < VALUES; ++k) out[i * VALUES + k] = v[k];
+    }
+  }
+  KILN_DEVICE bool is_counted(int i) const { return place.is_inside(i / VALUES); }
+
+  // Codes of values that are scaled already.
+  template <class F> KILN_DEVICE auto encode(const f32 (&v)[COUNT], Scale scale) {
+    QuantizedVectors<F> q;
+    q.scale = scale;
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i) {
+      f32 part[VALUES];
+#pragma unroll
+      for (int k = 0; k < VALUES; ++k) part[k] = v[i * VALUES + k];
+      encode_any(part, q.codes[i]);
     }
     return q;
   }

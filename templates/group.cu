@@ -123,16 +123,21 @@ template <bool FULL> struct Group {
     return row < num_rows ? p[row] : outside;
   }
 
-  template <class F, SfLayout LAYOUT, bool ROUND, class M>
-  KILN_DEVICE auto quantize(const f32 (&v)[VALUES], M clamp_min) {
-    Amax amax = amax_of<F, BF16_VALUES>(v);
+  // The largest of the lanes that share a scale factor.
+  KILN_DEVICE Amax share(Amax amax) {
 #pragma unroll
     for (int lane = 1; lane < LANES; lane *= 2) {
       amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, lane));
-      if (format<F>::BITS == 4) {
+      if (format<code_t>::BITS == 4) {
         amax.has_nan |= __shfl_xor_sync(0xffffffffu, int(amax.has_nan), lane) != 0;
       }
     }
+    return amax;
+  }
+
+  template <class F, SfLayout LAYOUT, bool ROUND, class M>
+  KILN_DEVICE auto quantize(const f32 (&v)[VALUES], M clamp_min) {
+    Amax amax = share(amax_of<F, BF16_VALUES>(v));
     QuantizedBlock<F> q;
     q.scale = make_scale<F, ROUND>(amax, clamp_min);
     scale_and_encode<F, ROUND, BF16_VALUES>(v, q.scale.inv, amax, q.codes);
@@ -140,8 +145,8 @@ template <bool FULL> struct Group {
   }
 
   // Codes of values that are scaled already.
-  template <class F> KILN_DEVICE auto encode(const f32 (&v)[VALUES]) {
-    QuantizedBlock<F> q{};
+  template <class F> KILN_DEVICE auto encode(const f32 (&v)[VALUES], Scale scale = {}) {
+    QuantizedBlock<F> q{{}, scale};
     encode_any(v, q.codes);
     return q;
   }

@@ -122,9 +122,10 @@ static kiln_status parse_load(const struct parser *p, struct kn_oracle_stage *st
   }
 }
 
-static bool block_of(const struct parser *p, int64_t *rows, int64_t *cols) {
+static bool block_of(const struct parser *p, const char *row_key, const char *col_key,
+                     int64_t *rows, int64_t *cols) {
   char row_text[WORD], col_text[WORD];
-  if (!argument(p->line, "rows", row_text) || !argument(p->line, "cols", col_text)) return false;
+  if (!argument(p->line, row_key, row_text) || !argument(p->line, col_key, col_text)) return false;
   *rows = strtoll(row_text, NULL, 10);
   *cols = strtoll(col_text, NULL, 10);
   return *rows >= 1 && *cols >= 1;
@@ -134,7 +135,8 @@ static kiln_status parse_dequantize(const struct parser *p, struct kn_oracle_sta
   stage->run = kn_oracle_dequantize;
   stage->tensor = input_of(p, "sf", 2);
   if (!stage->tensor) return KILN_E_ARGUMENT;
-  return block_of(p, &stage->block_rows, &stage->block_cols) ? KILN_OK : KILN_E_UNSUPPORTED;
+  return block_of(p, "rows", "cols", &stage->block_rows, &stage->block_cols) ? KILN_OK
+                                                                             : KILN_E_UNSUPPORTED;
 }
 
 static kiln_status scalar_of(const struct parser *p, const char *key, float *out, bool *out_there) {
@@ -227,25 +229,48 @@ static kiln_status parse_rmsnorm(const struct parser *p, struct kn_oracle_stage 
   return scalar_of(p, "eps", &stage->min, &stage->has_min);
 }
 
-static kiln_status parse_quantize(const struct parser *p, struct kn_oracle_stage *stage) {
+static bool layout_of(const struct parser *p, enum kn_oracle_layout *out) {
   static const char *const layouts[] = {"row_major", "col_major", "packed_ue8m0"};
+  char layout[WORD];
+  if (!argument(p->line, "layout", layout)) return false;
+  for (int i = 0; i < 3; ++i) {
+    *out = (enum kn_oracle_layout)i;
+    if (strcmp(layouts[i], layout) == 0) return true;
+  }
+  return false;
+}
+
+static kiln_status parse_quantize(const struct parser *p, struct kn_oracle_stage *stage) {
   struct kn_oracle_quantize *q = &p->chain->quantize;
-  char to[WORD], rounds[WORD], layout[WORD];
+  char to[WORD], rounds[WORD];
   bool there = false;
-  int i = 0;
   stage->run = NULL; /* part of store */
   q->clamp_min = -1;
-  if (!argument(p->line, "to", to) || !block_of(p, &q->rows, &q->cols) ||
-      !argument(p->line, "round_sf", rounds) || !argument(p->line, "layout", layout)) {
+  if (!argument(p->line, "to", to) || !block_of(p, "rows", "cols", &q->rows, &q->cols) ||
+      !argument(p->line, "round_sf", rounds) || !layout_of(p, &q->layout)) {
     return KILN_E_UNSUPPORTED;
   }
   q->to = kn_oracle_dtype(to);
   q->sf = input_of(p, "sf", 2);
   q->round_sf = strcmp(rounds, "1") == 0;
-  while (i < 3 && strcmp(layouts[i], layout) != 0) ++i;
-  q->layout = (enum kn_oracle_layout)i;
-  if (!q->to || i == 3) return KILN_E_UNSUPPORTED;
+  if (!q->to) return KILN_E_UNSUPPORTED;
   return scalar_of(p, "clamp_min", &q->clamp_min, &there);
+}
+
+static kiln_status parse_requantize(const struct parser *p, struct kn_oracle_stage *stage) {
+  struct kn_oracle_quantize *q = &p->chain->quantize;
+  char to[WORD];
+  stage->run = NULL; /* part of store */
+  if (!argument(p->line, "to", to) || !block_of(p, "rows", "cols", &q->rows, &q->cols) ||
+      !block_of(p, "from_rows", "from_cols", &q->from_rows, &q->from_cols) ||
+      !layout_of(p, &q->layout)) {
+    return KILN_E_UNSUPPORTED;
+  }
+  q->to = kn_oracle_dtype(to);
+  q->from = input_of(p, "sf", 2);
+  q->error = input_of(p, "error", 1);
+  q->round_sf = true;
+  return q->to && q->from ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
 static kiln_status parse_transpose(const struct parser *p, struct kn_oracle_stage *stage) {
@@ -285,6 +310,7 @@ static const struct {
     {"residual_add", parse_residual_add},
     {"rmsnorm", parse_rmsnorm},
     {"quantize", parse_quantize},
+    {"requantize", parse_requantize},
     {"transpose", parse_transpose},
     {"store", parse_store},
 };

@@ -22,6 +22,9 @@ struct kn_oracle_quantize {
   enum kn_oracle_layout layout;
   float clamp_min;       /* negative: the format's own */
   const kiln_tensor *sf; /* scale factors that are given, or NULL */
+  /* Codes that are moved to other blocks: their scale factors and blocks, and the error word. */
+  const kiln_tensor *from, *error;
+  int64_t from_rows, from_cols;
 };
 
 struct kn_oracle_chain;

@@ -24,6 +24,7 @@ static const struct quant operators[] = {
     {.op = "cast_back", .columns = 1, .has_in_dtype = true},
     {.op = "cast_back_e5m6", .columns = 1, .x_fmt = "e5m6"},
     {.op = "per_block_cast", .columns = 1, .has_in_dtype = true},
+    {.op = "per_block_cast_lossless", .columns = 1, .x_fmt = "e2m1", .optional = {"error"}},
     {.op = "per_channel_cast", .columns = 1, .has_in_dtype = true},
     {.op = "per_channel_cast_fused",
      .columns = 1,

@@ -111,6 +111,53 @@ static void take_given(const struct kn_oracle_chain *chain, struct block *b) {
   b->inv_low = b->inv_high = b->nominal.sf_inv;
 }
 
+/* ---- codes that are moved to other blocks ---- */
+
+static void report(const struct kn_oracle_chain *chain) {
+  const kiln_tensor *error = chain->quantize.error;
+  if (error) kn_oracle_put(error, 0, kn_oracle_get(error, 0) | 1);
+}
+
+/* The scale factor of the block that a value comes from, as a power of two: its exponent. */
+static int exponent_of(const struct kn_oracle_chain *chain, int64_t row, int64_t col,
+                       bool *is_power) {
+  const struct kn_oracle_quantize *q = &chain->quantize;
+  const uint32_t bits =
+      kn_oracle_bits(kn_oracle_given_sf(q->from, row / q->from_rows, col / q->from_cols));
+  const int exponent = (int)(bits >> 23 & 255);
+  *is_power = exponent >= 1 && exponent <= 254 && bits == (uint32_t)exponent << 23;
+  return exponent < 1 ? 1 : exponent > 254 ? 254 : exponent;
+}
+
+/* The largest exponent of the block goes down by 6, not below 1. */
+static void move_scale(const struct kn_oracle_chain *chain, struct block *b) {
+  int largest = 0;
+  for (int64_t i = 0; i < chain->rows; ++i) {
+    const int64_t row = kn_oracle_source(chain, chain->first + i);
+    for (int64_t j = b->first; row >= 0 && j < b->first + b->count; ++j) {
+      bool is_power;
+      const int exponent = exponent_of(chain, row, j, &is_power);
+      if (exponent > largest) largest = exponent;
+      if (!is_power) report(chain);
+    }
+  }
+  b->nominal.ue8m0 = largest - 6 > 1 ? largest - 6 : 1;
+  b->nominal.sf = ldexpf(1, b->nominal.ue8m0 - 127);
+}
+
+static uint32_t moved_code(const struct kn_oracle_chain *chain, const struct block *b, int64_t i,
+                           int64_t j) {
+  const kiln_dtype to = chain->quantize.to;
+  const int64_t row = kn_oracle_source(chain, chain->first + i);
+  bool is_power;
+  if (row < 0) return 0;
+  const int power = exponent_of(chain, row, j, &is_power) - b->nominal.ue8m0;
+  const double value = ldexp((double)chain->values[i * chain->cols + j].nominal, power);
+  const uint32_t code = kn_oracle_encode(to, (float)value);
+  if ((double)kn_oracle_decode(to, code) != value) report(chain);
+  return code;
+}
+
 /* After the last row: with the default ld the rows that fill a column up are 0. */
 static void finish(const struct kn_oracle_chain *chain) {
   const kiln_tensor *sf = chain->sf;
@@ -158,7 +205,10 @@ static void store_block(const struct kn_oracle_chain *chain, const struct block 
       const int64_t offset = chain->transposed ? j * data->strides[0] + row * data->strides[1]
                                                : row * data->strides[0] + j * data->strides[1];
       const struct kn_oracle_values *v = &chain->values[i * chain->cols + j];
-      kn_oracle_put(data, offset, chain->is_skipped ? 0 : code_of(chain, b, v, offset));
+      const uint32_t code = chain->is_skipped      ? 0
+                            : chain->quantize.from ? moved_code(chain, b, i, j)
+                                                   : code_of(chain, b, v, offset);
+      kn_oracle_put(data, offset, code);
     }
   }
 }
@@ -176,6 +226,8 @@ void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage
     b.col = b.first / width;
     if (chain->quantize.sf) {
       take_given(chain, &b);
+    } else if (chain->quantize.from) {
+      if (!chain->is_skipped) move_scale(chain, &b);
     } else if (!chain->is_skipped) {
       measure(chain, &b);
     }

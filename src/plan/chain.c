@@ -46,6 +46,11 @@ static const struct rule rules[] = {
      {"to", "sf_block", "round_sf", "use_tma_aligned_col_major_sf", "use_packed_ue8m0", "clamp_min",
       "sf"},
      kn_add_quantize},
+    {"requantize",
+     KN_CHAIN_RAW,
+     KN_CHAIN_CODES,
+     {"to", "sf_block", "use_tma_aligned_col_major_sf", "use_packed_ue8m0", "sf", "block", "error"},
+     kn_add_requantize},
     {"transpose", KN_CHAIN_CODES, KN_CHAIN_CODES, {0}, kn_add_transpose},
     {"store", KN_CHAIN_CODES, KN_CHAIN_STORED, {"data", "sf"}, kn_add_store},
 };

@@ -205,29 +205,38 @@ kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage
 }
 
 /* The scale factors lie by rows of the matrix that was loaded, which a map may gather. */
-kiln_status kn_add_dequantize(struct kn_composer *c, const struct kn_stage_spec *stage) {
+kiln_status kn_loaded_sf(struct kn_composer *c, const struct kn_stage_spec *stage,
+                         const int64_t block[2], const char **out) {
   struct kn_plan *plan = c->p->plan;
   const struct kn_plan_tensor *x = &plan->tensors[c->p->chain.load];
-  const char *sf = NULL, *name = kn_stage_arg_name(stage, "sf");
-  int64_t block[2] = {0, 0};
-  kiln_status status = kn_stage_block(c, stage, "block", block);
-  if (status != KILN_OK) return status;
-  const int index = kn_tensor_index(plan, name);
+  const char *sf = NULL;
+  const int index = kn_tensor_index(plan, kn_stage_arg_name(stage, "sf"));
   if (index >= 0 && plan->tensors[index].spec->sf_of) {
     /* Without its map the matrix has the rows that the map would give: load says so. */
     plan->tensors[index].shape[0] =
         kn_make_binary(plan, KN_EXPR_CEIL_DIV, x->shape[0], kn_make_int(plan, block[0]));
     if (!plan->tensors[index].shape[0]) return kn_plan_no_memory(plan);
   }
-  status = kn_stage_given_sf(c, stage, x->shape[0], c->columns, block, &sf);
+  kiln_status status = kn_stage_given_sf(c, stage, x->shape[0], c->columns, block, &sf);
+  if (status != KILN_OK) return status;
+  *out = kn_arena_printf(&plan->arena, "%s, %s", sf, c->source);
+  return *out ? KILN_OK : kn_plan_no_memory(plan);
+}
+
+kiln_status kn_add_dequantize(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  struct kn_plan *plan = c->p->plan;
+  const char *sf = NULL;
+  int64_t block[2] = {0, 0};
+  kiln_status status = kn_stage_block(c, stage, "block", block);
+  if (status == KILN_OK) status = kn_loaded_sf(c, stage, block, &sf);
   if (status != KILN_OK) return status;
   status =
       kn_stage_call(c, c->lines, stage->name,
                     kn_arena_printf(&plan->arena, "<%" PRId64 ", %" PRId64 ">", block[0], block[1]),
-                    kn_arena_printf(&plan->arena, ", %s, %s", sf, c->source));
+                    kn_arena_printf(&plan->arena, ", %s", sf));
   if (status != KILN_OK) return status;
   return kn_stage_line(
       c, &c->p->text,
-      kn_arena_printf(&plan->arena, "dequantize sf=%s rows=%" PRId64 " cols=%" PRId64, name,
-                      block[0], block[1]));
+      kn_arena_printf(&plan->arena, "dequantize sf=%s rows=%" PRId64 " cols=%" PRId64,
+                      kn_stage_arg_name(stage, "sf"), block[0], block[1]));
 }

@@ -58,7 +58,7 @@ static kiln_status quantize_facts(struct kn_composer *c, const struct kn_stage_s
   if (!to) return kn_stage_fail(c, stage, "it needs a format: to");
   kiln_status status = kn_stage_value(c, to, 0, KN_VALUE_DTYPE, &format);
   if (status == KILN_OK) status = kn_stage_block(c, stage, "sf_block", block);
-  if (status == KILN_OK) status = flag(c, stage, "round_sf", round_sf);
+  if (status == KILN_OK && !*round_sf) status = flag(c, stage, "round_sf", round_sf);
   if (status == KILN_OK) {
     status = flag(c, stage, "use_tma_aligned_col_major_sf", &col_major);
   }
@@ -138,6 +138,78 @@ kiln_status kn_add_quantize(struct kn_composer *c, const struct kn_stage_spec *s
       format, chain->sf_rows, chain->sf_cols, round_sf, layouts[chain->layout],
       clamp_name ? " clamp_min=" : "", clamp_name ? clamp_name : "");
   return kn_stage_line(c, &c->p->text, text);
+}
+
+/* The error word, `none{}` where the stage has none or it is absent. */
+static kiln_status error_text(struct kn_composer *c, const struct kn_stage_spec *stage,
+                              const char **out, const char **out_name) {
+  static const kiln_dtype i32 = KILN_I32;
+  const struct kn_plan *plan = c->p->plan;
+  int index = -1;
+  kiln_status status = kn_stage_input(c, stage, "error", 1, &i32, 1, &index);
+  *out = "none{}";
+  *out_name = NULL;
+  if (status != KILN_OK || index < 0) return status;
+  const struct kn_plan_tensor *error = &plan->tensors[index];
+  struct kn_scope scope = {.plan = plan};
+  struct kn_env env = kn_scope_env(&scope);
+  int64_t extent = 0;
+  if (error->spec->role != KILN_INOUT ||
+      kn_expr_eval_int(error->shape[0], &env, &extent) != KILN_OK || extent != 1) {
+    return kn_stage_fail(c, stage, "%s must be an inout tensor of one element", error->spec->name);
+  }
+  *out_name = error->spec->name;
+  *out = kn_arena_printf(&c->p->plan->arena, "a.%s", *out_name);
+  return *out ? KILN_OK : kn_plan_no_memory(plan);
+}
+
+/* What makes the move exact: e2m1 shrinks into e4m3, and blocks are not cut. */
+static kiln_status check_requantize(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                                    const int64_t block[2]) {
+  const struct kn_chain *chain = &c->p->chain;
+  const kiln_dtype from = c->p->plan->tensors[chain->load].dtype;
+  if (from != KILN_E2M1 || chain->format != KILN_E4M3) {
+    return kn_stage_fail(c, stage, "it moves e2m1 to e4m3, not %s to %s", kiln_dtype_name(from),
+                         kiln_dtype_name(chain->format));
+  }
+  if (chain->sf_rows % block[0] || chain->sf_cols % block[1]) {
+    return kn_stage_fail(c, stage,
+                         "sf_block is (%" PRId64 ", %" PRId64
+                         "); allowed are multiples of block, (%" PRId64 ", %" PRId64 ")",
+                         chain->sf_rows, chain->sf_cols, block[0], block[1]);
+  }
+  return KILN_OK;
+}
+
+kiln_status kn_add_requantize(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  static const char *const layouts[] = {"row_major", "col_major", "packed_ue8m0"};
+  struct kn_plan *plan = c->p->plan;
+  struct kn_chain *chain = &c->p->chain;
+  const char *sf = NULL, *error = NULL, *error_name = NULL;
+  int64_t block[2] = {0, 0};
+  bool round_sf = true; /* powers of two come in and go out */
+  kiln_status status = quantize_facts(c, stage, &round_sf);
+  if (status == KILN_OK) status = kn_stage_block(c, stage, "block", block);
+  if (status == KILN_OK) status = check_requantize(c, stage, block);
+  if (status == KILN_OK) status = kn_loaded_sf(c, stage, block, &sf);
+  if (status == KILN_OK) status = error_text(c, stage, &error, &error_name);
+  if (status != KILN_OK) return status;
+  chain->computes_sf = chain->requantizes = true;
+  c->loaded = c->next - 1;
+  status = kn_stage_line(
+      c, &c->p->store,
+      kn_arena_printf(&plan->arena,
+                      "auto v%d = stage::requantize<%s, %" PRId64 ", %" PRId64 ">(c, v, %s, %s);",
+                      c->next++, kiln_dtype_name(chain->format), block[0], block[1], sf, error));
+  if (status != KILN_OK) return status;
+  return kn_stage_line(
+      c, &c->p->text,
+      kn_arena_printf(&plan->arena,
+                      "requantize to=%s rows=%" PRId64 " cols=%" PRId64 " layout=%s sf=%s"
+                      " from_rows=%" PRId64 " from_cols=%" PRId64 "%s%s",
+                      kiln_dtype_name(chain->format), chain->sf_rows, chain->sf_cols,
+                      layouts[chain->layout], kn_stage_arg_name(stage, "sf"), block[0], block[1],
+                      error_name ? " error=" : "", error_name ? error_name : ""));
 }
 
 kiln_status kn_add_transpose(struct kn_composer *c, const struct kn_stage_spec *stage) {

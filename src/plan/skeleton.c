@@ -396,6 +396,15 @@ kiln_status kn_plan_skeleton(struct kn_planner *p) {
                    p->plan->spec->name, chain->skips ? "skipped" : "counted", chain->sf_rows);
   }
   in_warp = in_warp && chain->cols % chain->sf_cols == 0;
+  const bool is_block = (chain->sf_rows == 32 || chain->sf_rows == 128) &&
+                        (chain->sf_cols == 32 || chain->sf_cols == 128);
+  if (chain->requantizes && !in_warp && !is_block) {
+    return kn_fail(KILN_E_UNSUPPORTED,
+                   "%s: codes are moved to scale blocks of (1, n) with n of 16, 32, 64, 128 that "
+                   "divides the row, or of {32, 128} x {32, 128}, not of (%" PRId64 ", %" PRId64
+                   ")",
+                   p->plan->spec->name, chain->sf_rows, chain->sf_cols);
+  }
   if (chain->has_row_stage && !in_warp && (chain->sf_rows != 1 || chain->sf_cols != chain->cols)) {
     return kn_fail(
         KILN_E_UNSUPPORTED,
@@ -409,9 +418,7 @@ kiln_status kn_plan_skeleton(struct kn_planner *p) {
   if (chain->sf_cols == 1 && (chain->sf_rows == 32 || chain->sf_rows == 128)) {
     return plan_channel(p);
   }
-  if ((chain->sf_rows == 32 || chain->sf_rows == 128) &&
-      (chain->sf_cols == 32 || chain->sf_cols == 128) && !chain->transposed &&
-      chain->format != KILN_E5M6) {
+  if (is_block && !chain->transposed && chain->format != KILN_E5M6) {
     return plan_block(p);
   }
   return kn_fail(KILN_E_UNSUPPORTED,

@@ -75,11 +75,14 @@ kiln_status kn_stage_given_sf(const struct kn_composer *c, const struct kn_stage
                               const struct kn_expr *rows, int64_t cols, const int64_t block[2],
                               const char **out);
 
-/* load.c */
+/* load.c: the scale factors of the loaded codes as CUDA, and which row of them is a chain's. */
+kiln_status kn_loaded_sf(struct kn_composer *c, const struct kn_stage_spec *stage,
+                         const int64_t block[2], const char **out);
 kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage);
 kiln_status kn_add_dequantize(struct kn_composer *c, const struct kn_stage_spec *stage);
 /* quantize.c */
 kiln_status kn_add_quantize(struct kn_composer *c, const struct kn_stage_spec *stage);
+kiln_status kn_add_requantize(struct kn_composer *c, const struct kn_stage_spec *stage);
 kiln_status kn_add_transpose(struct kn_composer *c, const struct kn_stage_spec *stage);
 /* store.c */
 kiln_status kn_add_store(struct kn_composer *c, const struct kn_stage_spec *stage);

@@ -78,6 +78,7 @@ static const char *chain_spec(char *text, size_t capacity, const char *chain) {
                  "  routed: {role: out, dtype: e4m3, shape: [num_routed, hidden]}\n"
                  "  q: {role: in, dtype: e2m1, shape: [num_tokens, hidden]}\n"
                  "  q_sf: {role: in, sf_of: q, block: [32, 16], strides: [any, any]}\n"
+                 "  word: {role: inout, dtype: i32, shape: [2]}\n"
                  "  out_bf16: {role: out, dtype: bf16, shape: [num_tokens, hidden]}\n"
                  "  blocks: {role: out, sf_of: out, block: [2, 16]}\n"
                  "chain: %s\nexamples: [{hidden: 64}]\n",
@@ -160,6 +161,16 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
        "blocks}}]",
        "op: stage store: blocks must have one scale factor for each block of (1, 64): 1 columns, "
        "and as many rows as there are such blocks"},
+      {"[{load: x}, {requantize: {to: e4m3, sf_block: [32, 32], sf: q_sf, block: [32, 16]}}]",
+       "op: stage requantize: it needs codes without their scale factors, but the chain holds "
+       "values here"},
+      {"[{load: q}, {requantize: {to: e5m2, sf_block: [32, 32], sf: q_sf, block: [32, 16]}}]",
+       "op: stage requantize: it moves e2m1 to e4m3, not e2m1 to e5m2"},
+      {"[{load: q}, {requantize: {to: e4m3, sf_block: [1, 32], sf: q_sf, block: [32, 16]}}]",
+       "op: stage requantize: sf_block is (1, 32); allowed are multiples of block, (32, 16)"},
+      {"[{load: q}, {requantize: {to: e4m3, sf_block: [32, 32], sf: q_sf, block: [32, 16], error: "
+       "word}}]",
+       "op: stage requantize: word must be an inout tensor of one element"},
       {"[{load: x}, {swiglu: {count: b}}]", "op: stage swiglu: b is i32; allowed: i64"},
       {"[{load: x}, {swiglu: {count: n}}]",
        "op: stage swiglu: n must be an inout tensor of 3 elements"},
@@ -197,7 +208,7 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
     struct kn_plan *plan = make_plan(spec, "sm_90a", "hidden=64");
     if (plan) fail_msg("'%s' was planned", cases[i].chain);
     assert_string_equal(kn_error_last()->message, cases[i].message);
-    assert_int_equal(kn_error_last()->line, 16); /* the place in the spec */
+    assert_int_equal(kn_error_last()->line, 17); /* the place in the spec */
     kn_spec_free(spec);
   }
 }
