@@ -193,7 +193,7 @@ template <bool FULL> struct Group {
                      int(blockIdx.x % PERIOD * WARP_WORDS + threadIdx.x / WARPS), ld, bits);
         } else {
           i64 at = i64(blockIdx.x) * (WARPS * WARP_WORDS) + threadIdx.x;
-          if (at < num_rows * SF_COLUMNS) ptx::store_cs(reinterpret_cast<u32*>(sf) + at, bits);
+          if (at < num_rows * SF_COLUMNS) put_sf(sf, at, bits);
         }
       }
     }

@@ -252,6 +252,7 @@ static kiln_status parse_quantize(const struct parser *p, struct kn_oracle_stage
   }
   q->to = kn_oracle_dtype(to);
   q->sf = input_of(p, "sf", 2);
+  q->global = input_of(p, "global", 1);
   q->round_sf = strcmp(rounds, "1") == 0;
   if (!q->to) return KILN_E_UNSUPPORTED;
   return scalar_of(p, "clamp_min", &q->clamp_min, &there);

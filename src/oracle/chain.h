@@ -20,8 +20,9 @@ struct kn_oracle_quantize {
   int64_t rows, cols; /* of a block */
   bool round_sf;
   enum kn_oracle_layout layout;
-  float clamp_min;       /* negative: the format's own */
-  const kiln_tensor *sf; /* scale factors that are given, or NULL */
+  float clamp_min;           /* negative: the format's own */
+  const kiln_tensor *sf;     /* scale factors that are given, or NULL */
+  const kiln_tensor *global; /* NVFP4: the unit of the scale factors, which are e4m3; or NULL */
   /* Codes that are moved to other blocks: their scale factors and blocks, and the error word. */
   const kiln_tensor *from, *error;
   int64_t from_rows, from_cols;

@@ -14,6 +14,7 @@ struct block {
   struct kn_oracle_scale nominal, low, high;
   bool is_nan;             /* e2m1 marks a block that has a NaN by its scale */
   float inv_low, inv_high; /* of the scale that counts for the codes */
+  float divisor;           /* NVFP4, in place of these */
 };
 
 static float larger(float amax, float value) {
@@ -38,6 +39,13 @@ static void measure(const struct kn_oracle_chain *chain, struct block *b) {
     }
   }
   b->is_nan = has_nan && q->to == KILN_E2M1;
+  if (q->global) {
+    const float unit = kn_oracle_get_float(q->global, 0);
+    b->nominal.sf = nominal / 6 / unit;
+    b->low.sf = chain->exact ? b->nominal.sf : low / 6 / unit;
+    b->high.sf = chain->exact ? b->nominal.sf : high / 6 / unit;
+    return;
+  }
   b->nominal = b->low = b->high = kn_oracle_scale(q->to, nominal, q->round_sf, q->clamp_min);
   if (!chain->exact) {
     b->low = kn_oracle_scale(q->to, low, q->round_sf, q->clamp_min);
@@ -82,12 +90,34 @@ static void bound_inverse(const struct kn_oracle_chain *chain, float sf, struct 
   if (b->inv_high == 0) b->inv_low = b->inv_high = fmt_max / (sf * fmt_max);
 }
 
+/* NVFP4: the code of the block's scale, which is an e4m3, and what the codes are quotients by. */
+static uint32_t e4m3_sf_code(const struct kn_oracle_chain *chain, struct block *b) {
+  uint32_t code = kn_oracle_encode(KILN_E4M3, b->nominal.sf);
+  if (chain->written_sf && !chain->exact && !b->is_nan) {
+    const uint32_t is = sf_get(chain, chain->written_sf, b);
+    if (is >= kn_oracle_encode(KILN_E4M3, b->low.sf) &&
+        is <= kn_oracle_encode(KILN_E4M3, b->high.sf)) {
+      code = is;
+    }
+  }
+  b->divisor = kn_oracle_decode(KILN_E4M3, code) * kn_oracle_get_float(chain->quantize.global, 0);
+  return b->is_nan ? 0x7F : code;
+}
+
+/* A value times its block's inverse scale, or divided by it. */
+static float scaled_by(const struct kn_oracle_chain *chain, const struct block *b, float value,
+                       float inv) {
+  if (!chain->quantize.global) return value * inv;
+  return b->divisor == 0 ? 0 : value / b->divisor;
+}
+
 /* The code of the block's scale: the one written if it lies within the tolerance. */
 static uint32_t sf_code(const struct kn_oracle_chain *chain, struct block *b) {
   const bool packed = chain->quantize.layout == KN_ORACLE_PACKED;
   uint32_t nominal = packed ? (uint32_t)b->nominal.ue8m0 : kn_oracle_bits(b->nominal.sf);
   uint32_t code;
   float sf;
+  if (chain->quantize.global) return e4m3_sf_code(chain, b);
   if (b->is_nan) nominal = packed ? 255 : 0x7FC00000;
   if (!chain->written_sf || chain->exact || b->is_nan) return nominal;
   code = sf_get(chain, chain->written_sf, b);
@@ -181,18 +211,18 @@ static int order_of(kiln_dtype dtype, uint32_t code) {
 static uint32_t code_of(const struct kn_oracle_chain *chain, const struct block *b,
                         const struct kn_oracle_values *v, int64_t offset) {
   const kiln_dtype to = chain->quantize.to;
-  const uint32_t nominal = kn_oracle_encode(to, v->nominal * b->nominal.sf_inv);
+  const uint32_t nominal = kn_oracle_encode(to, scaled_by(chain, b, v->nominal, b->nominal.sf_inv));
   uint32_t code;
   float low, high;
   int order;
   if (!chain->written_data || chain->exact || isnan(v->nominal)) return nominal;
   code = kn_oracle_get(chain->written_data, offset);
-  low = v->low * (v->low < 0 ? b->inv_high : b->inv_low);
-  high = v->high * (v->high < 0 ? b->inv_low : b->inv_high);
+  low = scaled_by(chain, b, v->low, v->low < 0 ? b->inv_high : b->inv_low);
+  high = scaled_by(chain, b, v->high, v->high < 0 ? b->inv_low : b->inv_high);
   order = order_of(to, code);
   if (order < order_of(to, kn_oracle_encode(to, low)) ||
       order > order_of(to, kn_oracle_encode(to, high))) {
-    return kn_oracle_encode(to, v->nominal * b->inv_low);
+    return kn_oracle_encode(to, scaled_by(chain, b, v->nominal, b->inv_low));
   }
   return code;
 }

@@ -44,7 +44,7 @@ static const struct rule rules[] = {
      KN_CHAIN_VALUES,
      KN_CHAIN_CODES,
      {"to", "sf_block", "round_sf", "use_tma_aligned_col_major_sf", "use_packed_ue8m0", "clamp_min",
-      "sf"},
+      "sf", "preset", "global"},
      kn_add_quantize},
     {"requantize",
      KN_CHAIN_RAW,

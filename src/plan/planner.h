@@ -27,8 +27,10 @@ struct kn_chain {
   int load, data, sf;                /* tensor indices; data or sf is -1 if it is not stored */
   kiln_dtype format;                 /* of what is stored: codes, or values */
   int64_t sf_rows, sf_cols;
-  bool requantizes; /* the loaded codes are moved to other blocks */
-  bool computes_sf; /* else each value is stored by itself: no scale is computed */
+  kiln_dtype sf_dtype; /* of the scale factors that are computed */
+  bool has_global;     /* they are in units of a number */
+  bool requantizes;    /* the loaded codes are moved to other blocks */
+  bool computes_sf;    /* else each value is stored by itself: no scale is computed */
   enum kn_sf_layout layout;
   bool transposed;
   bool has_row_stage;        /* one that needs a row's sum */

@@ -48,6 +48,59 @@ static kiln_status clamp_min(struct kn_composer *c, const struct kn_stage_spec *
   return KILN_OK;
 }
 
+/* What a preset stands for: contract 1. */
+static const struct preset {
+  const char *name;
+  kiln_dtype format;
+  int64_t cols;
+  bool has_global; /* scale factors are e4m3 in units of a number; else powers of two, packed */
+} presets[] = {{"mxfp8", KILN_E4M3, 32, false},
+               {"mxfp4", KILN_E2M1, 32, false},
+               {"nvfp4", KILN_E2M1, 16, true}};
+enum { NUM_PRESETS = sizeof presets / sizeof *presets };
+
+/* The preset that a stage names, NULL where it names none. */
+static kiln_status find_preset(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                               const struct preset **out) {
+  static const char *const fixed[] = {
+      "to", "sf_block", "round_sf", "use_tma_aligned_col_major_sf", "use_packed_ue8m0", "sf"};
+  const char *name = kn_stage_arg_name(stage, "preset");
+  *out = NULL;
+  if (!kn_find_stage_arg(stage, "preset")) return KILN_OK;
+  for (int i = 0; name && i < NUM_PRESETS; ++i) {
+    if (strcmp(name, presets[i].name) == 0) *out = &presets[i];
+  }
+  if (!*out) {
+    return kn_stage_fail(c, stage, "preset is %s; allowed are mxfp8, mxfp4 and nvfp4",
+                         name ? name : "no word");
+  }
+  for (size_t i = 0; i < sizeof fixed / sizeof *fixed; ++i) {
+    if (!kn_find_stage_arg(stage, fixed[i])) continue;
+    return kn_stage_fail(c, stage, "%s says already what '%s' is", name, fixed[i]);
+  }
+  if ((*out)->has_global && kn_find_stage_arg(stage, "clamp_min")) {
+    return kn_stage_fail(c, stage, "%s bounds no scale factor from below: it has no clamp_min",
+                         name);
+  }
+  return KILN_OK;
+}
+
+static kiln_status preset_facts(struct kn_composer *c, const struct kn_stage_spec *stage,
+                                const struct preset *preset, bool *round_sf) {
+  struct kn_chain *chain = &c->p->chain;
+  chain->format = preset->format;
+  chain->sf_rows = 1;
+  chain->sf_cols = preset->cols;
+  chain->layout = preset->has_global ? KN_SF_ROW_MAJOR : KN_SF_PACKED_UE8M0;
+  chain->sf_dtype = preset->has_global ? KILN_E4M3 : KILN_I32;
+  chain->has_global = preset->has_global;
+  *round_sf = !preset->has_global;
+  if (c->columns % preset->cols == 0) return KILN_OK;
+  return kn_stage_fail(c, stage,
+                       "a row of %" PRId64 " values does not fill whole blocks of %" PRId64,
+                       c->columns, preset->cols);
+}
+
 static kiln_status quantize_facts(struct kn_composer *c, const struct kn_stage_spec *stage,
                                   bool *round_sf) {
   struct kn_chain *chain = &c->p->chain;
@@ -68,6 +121,7 @@ static kiln_status quantize_facts(struct kn_composer *c, const struct kn_stage_s
   chain->sf_rows = block[0];
   chain->sf_cols = block[1];
   chain->layout = packed ? KN_SF_PACKED_UE8M0 : col_major ? KN_SF_COL_MAJOR : KN_SF_ROW_MAJOR;
+  chain->sf_dtype = packed ? KILN_I32 : KILN_F32;
   if (chain->format != KILN_E4M3 && chain->format != KILN_E5M2 && chain->format != KILN_E2M1 &&
       chain->format != KILN_E5M6) {
     return kn_stage_fail(c, stage, "to is %s; allowed are e4m3, e5m2, e2m1 and e5m6",
@@ -112,17 +166,53 @@ static kiln_status quantize_by(struct kn_composer *c, const struct kn_stage_spec
                                        format, block[0], block[1], kn_stage_arg_name(stage, "sf")));
 }
 
+static kiln_status quantize_nvfp4(struct kn_composer *c, const struct kn_stage_spec *stage) {
+  static const kiln_dtype f32 = KILN_F32;
+  struct kn_plan *plan = c->p->plan;
+  struct kn_scope scope = {.plan = plan};
+  struct kn_env env = kn_scope_env(&scope);
+  int64_t extent = 0;
+  int global = -1;
+  kiln_status status = kn_stage_input(c, stage, "global", 1, &f32, 1, &global);
+  if (status != KILN_OK) return status;
+  if (global < 0 || kn_expr_eval_int(plan->tensors[global].shape[0], &env, &extent) != KILN_OK ||
+      extent != 1) {
+    return kn_stage_fail(c, stage, "nvfp4 needs the unit of its scale factors: global, one f32");
+  }
+  const char *name = plan->tensors[global].spec->name;
+  status = kn_stage_line(
+      c, &c->p->store,
+      kn_arena_printf(&plan->arena,
+                      "auto v%d = stage::quantize_nvfp4<e2m1, BF16_VALUES>(c, v, a.%s);", c->next++,
+                      name));
+  if (status != KILN_OK) return status;
+  return kn_stage_line(
+      c, &c->p->text,
+      kn_arena_printf(&plan->arena,
+                      "quantize to=e2m1 rows=1 cols=16 round_sf=0 layout=row_major global=%s",
+                      name));
+}
+
 kiln_status kn_add_quantize(struct kn_composer *c, const struct kn_stage_spec *stage) {
   static const char *const layouts[] = {"row_major", "col_major", "packed_ue8m0"};
   struct kn_plan *plan = c->p->plan;
   struct kn_chain *chain = &c->p->chain;
   const char *clamp = NULL, *clamp_name = NULL;
   bool round_sf = false;
-  kiln_status status = quantize_facts(c, stage, &round_sf);
+  const struct preset *preset = NULL;
+  kiln_status status = find_preset(c, stage, &preset);
+  if (status == KILN_OK) {
+    status =
+        preset ? preset_facts(c, stage, preset, &round_sf) : quantize_facts(c, stage, &round_sf);
+  }
   if (status != KILN_OK) return status;
   c->loaded = c->next - 1;
   if (kn_find_stage_arg(stage, "sf")) return quantize_by(c, stage);
   chain->computes_sf = true;
+  if (chain->has_global) return quantize_nvfp4(c, stage);
+  if (kn_find_stage_arg(stage, "global")) {
+    return kn_stage_fail(c, stage, "global is the unit of nvfp4's scale factors, of no others");
+  }
   status = clamp_min(c, stage, &clamp, &clamp_name);
   if (status != KILN_OK) return status;
   const char *format = kiln_dtype_name(chain->format);

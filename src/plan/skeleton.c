@@ -187,11 +187,12 @@ static kiln_status plan_group(struct kn_planner *p) {
                        "are those whose scale block, or packed word of four "
                        "blocks, fits one warp");
   }
-  /* Registers that leave full occupancy, but for conversions by hand, gates and skipped rows. */
-  int64_t registers = values > 16          ? (chain->skips ? 56 : 50)
-                      : chain->parts == 2  ? 64
-                      : by_hand && !packed ? 48
-                                           : 32;
+  /* Registers that leave full occupancy, but for conversions by hand, gates, divisions and skipped
+     rows. */
+  int64_t registers = values > 16                              ? (chain->skips ? 56 : 50)
+                      : chain->parts == 2 || chain->has_global ? 64
+                      : by_hand && !packed                     ? 48
+                                                               : 32;
   (void)kn_tile(p, "blocks_per_sm",
                 at_least(p->plan->limits->registers_per_sm / (threads * registers), 1));
   int64_t x_align = access_bytes(x->dtype, values);
@@ -398,6 +399,10 @@ kiln_status kn_plan_skeleton(struct kn_planner *p) {
   in_warp = in_warp && chain->cols % chain->sf_cols == 0;
   const bool is_block = (chain->sf_rows == 32 || chain->sf_rows == 128) &&
                         (chain->sf_cols == 32 || chain->sf_cols == 128);
+  if (chain->has_global && chain->has_row_stage) {
+    return kn_fail(KILN_E_UNSUPPORTED, "%s: nvfp4 does not stand behind rmsnorm",
+                   p->plan->spec->name);
+  }
   if (chain->requantizes && !in_warp && !is_block) {
     return kn_fail(KILN_E_UNSUPPORTED,
                    "%s: codes are moved to scale blocks of (1, n) with n of 16, 32, 64, 128 that "

@@ -44,7 +44,7 @@ static kiln_status check_sf(struct kn_composer *c, const struct kn_stage_spec *s
   const struct kn_chain *chain = &c->p->chain;
   const struct kn_plan_tensor *sf = &c->p->plan->tensors[chain->sf];
   const int64_t block[2] = {chain->sf_rows, chain->sf_cols};
-  kiln_dtype want = chain->layout == KN_SF_PACKED_UE8M0 ? KILN_I32 : KILN_F32;
+  kiln_dtype want = chain->sf_dtype;
   if (sf->dtype != want || (sf->is_sf ? sf->sf_layout : KN_SF_ROW_MAJOR) != chain->layout ||
       (!sf->is_sf && (sf->stride_free[0] || sf->stride_free[1]))) {
     return kn_stage_fail(c, stage,

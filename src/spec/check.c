@@ -519,6 +519,7 @@ static kiln_status check_stages(const struct checker *c) {
     const struct kn_stage_spec *stage = &c->spec->chain[i];
     const struct place place = {stage->name, WITH_ARGS};
     for (size_t k = 0; k < stage->num_args; k++) {
+      if (strcmp(stage->args[k].key, "preset") == 0) continue; /* a word that the stage knows */
       for (size_t v = 0; v < stage->args[k].num_values; v++) {
         int type = VALUE_ARGUMENT;
         const kiln_status status = infer(c, stage->args[k].values[v], &place, &type);

@@ -15,11 +15,19 @@ template <class F, int N> KILN_DEVICE Codes<F, N> zero_if(bool skipped, Codes<F,
   return codes;
 }
 
+// Writes a scale factor's bits: a word, or the byte of an e4m3.
+template <class S> KILN_DEVICE void put_sf(S* sf, i64 index, u32 bits) {
+  if constexpr (sizeof(S) == 1) {
+    ptx::store_cs(reinterpret_cast<u8*>(sf) + index, u8(bits));
+  } else {
+    ptx::store_cs(reinterpret_cast<u32*>(sf) + index, bits);
+  }
+}
+
 // Writes the scale factor of block column `column`, or a packed word of four of them.
 template <SfLayout LAYOUT, class S>
 KILN_DEVICE void store_sf(S* sf, i64 row, i64 column, i64 columns, i64 ld, u32 bits) {
-  i64 at = LAYOUT == SfLayout::ROW_MAJOR ? row * columns + column : column * ld + row;
-  ptx::store_cs(reinterpret_cast<u32*>(sf) + at, bits);
+  put_sf(sf, LAYOUT == SfLayout::ROW_MAJOR ? row * columns + column : column * ld + row, bits);
 }
 
 // The sum of N values by halves: in lanes and threads alike, so that the order of a row's sum is a
