@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kiln list: the operators. */
+/* kiln list: the operators, and what runs them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,21 +11,74 @@ static const char *kind(const cJSON *spec) {
   return template_name[0] ? template_name : "chain";
 }
 
-static int list_json(const kiln *k) {
+/* Adds the template of one example of a chain to `names`, unless it is there. An example that the
+   operator does not serve has none: `kiln check` tells of it. */
+static bool add_template(kiln *k, const char *op, const cJSON *example, cJSON *names) {
+  static const char mark[] = "\n#line 1 \"";
+  struct cli_params params;
+  kiln_request request;
+  char *source = NULL;
+  const cJSON *name;
+
+  if (!cli_params_read(example, &params)) return false;
+  kiln_request_init(&request);
+  request.op = op;
+  request.params = params.items;
+  request.num_params = params.count;
+  if (kiln_emit(k, &request, &source) == KILN_OK) {
+    /* The template is the last file of an emitted source. */
+    char *found = NULL, *end;
+    for (char *at = strstr(source, mark); at; at = strstr(at + 1, mark)) found = at;
+    if (found && (end = strchr(found += sizeof mark - 1, '"')) != NULL) {
+      *end = '\0';
+      cJSON_ArrayForEach(name, names) {
+        if (strcmp(name->valuestring, found) == 0) break;
+      }
+      if (!name) cJSON_AddItemToArray(names, cJSON_CreateString(found));
+    }
+  }
+  kiln_free(source);
+  cli_params_release(&params);
+  return true;
+}
+
+/* The template that an operator names, or those that the examples of a chain come to. */
+static cJSON *templates(kiln *k, const char *op, const cJSON *spec) {
+  cJSON *names = cJSON_CreateArray();
+  const char *own = cli_json_string(spec, "template");
+  const cJSON *example;
+
+  if (own[0]) {
+    cJSON_AddItemToArray(names, cJSON_CreateString(own));
+    return names;
+  }
+  cJSON_ArrayForEach(example, cJSON_GetObjectItemCaseSensitive(spec, "examples")) {
+    if (add_template(k, op, example, names)) continue;
+    cJSON_Delete(names);
+    return NULL;
+  }
+  return names;
+}
+
+static int list_json(kiln *k) {
   cJSON *root = cJSON_CreateObject();
   cJSON *operators = cJSON_AddArrayToObject(root, "operators");
   size_t i;
 
   for (i = 0; i < kiln_num_operators(k); i++) {
-    cJSON *spec = cli_json_operator(k, kiln_operator_name(k, i));
-    cJSON *row = cJSON_CreateObject();
-    if (!spec) {
-      cJSON_Delete(row);
+    const char *op = kiln_operator_name(k, i);
+    cJSON *spec = cli_json_operator(k, op);
+    cJSON *names = spec ? templates(k, op, spec) : NULL;
+    cJSON *row;
+    if (!names) {
+      cJSON_Delete(spec);
       cJSON_Delete(root);
       return CLI_FAILED;
     }
-    cJSON_AddStringToObject(row, "operator", kiln_operator_name(k, i));
+    row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "operator", op);
     cJSON_AddStringToObject(row, "template", kind(spec));
+    cJSON_AddItemToObject(row, "templates", names);
     cJSON_AddStringToObject(row, "about", cli_json_string(spec, "about"));
     cJSON_AddStringToObject(row, "file", cli_json_string(spec, "file"));
     cJSON_AddItemToArray(operators, row);
@@ -65,6 +118,9 @@ const struct cli_command cli_list = {
     .name = "list",
     .usage = "",
     .about = "List the operators with their template",
+    .help =
+        "A chain's template follows from the request: --json has those that the spec's examples\n"
+        "come to, as templates.\n",
     .shared = CLI_SPECS | CLI_JSON,
     .run = run,
 };

@@ -5,8 +5,14 @@ kiln list | tr -s ' ' | grep -E '^(copy|per_token_cast|transpose) '
 kiln list --json | python3 -c '
 import json, sys
 for row in json.load(sys.stdin)["operators"]:
-    if row["operator"] in ("copy", "transpose"):
+    if row["operator"] in ("copy", "transpose", "residual_rmsnorm_and_per_token_cast"):
         print(row)'
+# One engine: few templates serve every quantising and transposing operator, and each has one.
+kiln list --json | python3 -c '
+import json, sys
+rows = [row for row in json.load(sys.stdin)["operators"] if row["file"].split("/")[1] in ("quant", "transpose")]
+names = sorted({name for row in rows for name in row["templates"]})
+print(len(rows) >= 20, all(row["templates"] for row in rows), len(names) <= 6, *names)'
 mkdir mine
 cat >mine/double.yaml <<'YAML'
 operator: double
