@@ -4,8 +4,9 @@
 //
 // A thread holds VECTORS vectors of VALUES values, below each other, so that all of them share a scale.
 //
-// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, KEEPS_ZERO, HAS_FULL,
-//             TILE_CHANNELS, TILE_THREADS, TILE_BLOCKS_PER_SM, code_t, chain_num_rows, chain_load, chain_store
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, KEEPS_ZERO,
+//             COUNTS_NONFINITE, HAS_FULL, TILE_CHANNELS, TILE_THREADS, TILE_BLOCKS_PER_SM, code_t, chain_num_rows,
+//             chain_load, chain_store
 // Shared bytes: 8 * GROUPS * WARPS
 // needs: kiln/rowwise.cuh
 namespace kiln {
@@ -96,6 +97,16 @@ template <bool FULL> struct Block {
   static constexpr int SF_BLOCK_ROWS = SF_ROWS;
   static constexpr int SF_BLOCK_COLS = SF_COLS;
   const Place& place;
+  Counters<1> nonfinite;
+
+  KILN_DEVICE void count_nonfinite(const f32 (&v)[COUNT]) { see_nonfinite(*this, v); }
+  // Where the amaxes were, which all threads have read by then.
+  KILN_DEVICE void finish_nonfinite() {
+    if constexpr (COUNTS_NONFINITE) {
+      __syncthreads();
+      add_counters<WARPS>(nonfinite, shared<BlockShared>().has_nan[0]);
+    }
+  }
 
   // The largest of what a warp's lanes of one group have. A warp holds several rows where they are
   // narrower than it.
@@ -227,6 +238,7 @@ template <bool FULL> KILN_DEVICE void run_block(const kiln_args& a) {
   }
   Block<FULL> c{place};
   chain_store(a, c, values);
+  c.finish_nonfinite();
 }
 
 }  // namespace kiln

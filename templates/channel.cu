@@ -9,11 +9,12 @@
 // channel, so transposing costs no byte shuffles: a word goes to [channel][token] in shared memory,
 // whose 16-byte pieces are swizzled by channel / 8, and leaves in 16-byte pieces.
 //
-// Parameters: COLS, PARTS, VALUES (8), SF_ROWS, SF_COLS, BF16_VALUES, KEEPS_ZERO, HAS_FULL, TILE_TOKENS,
-//             TILE_CHANNELS, TILE_THREADS, TILE_BLOCKS_PER_SM, x_t, chain_num_rows, chain_load, chain_store
+// Parameters: COLS, PARTS, VALUES (8), SF_ROWS, SF_COLS, BF16_VALUES, KEEPS_ZERO, COUNTS_NONFINITE, HAS_FULL,
+//             TILE_TOKENS, TILE_CHANNELS, TILE_THREADS, TILE_BLOCKS_PER_SM, x_t, chain_num_rows, chain_load,
+//             chain_store
 // Shared bytes: PARTS * TILE_TOKENS * TILE_CHANNELS * sizeof(input_t)
 //               + (TILE_THREADS / 32 + TILE_TOKENS / SF_ROWS) * TILE_CHANNELS * 4
-// needs: kiln/columns.cuh kiln/pair.cuh kiln/scale.cuh
+// needs: kiln/columns.cuh kiln/counters.cuh kiln/pair.cuh kiln/scale.cuh
 namespace kiln {
 
 constexpr int GROUPS = TILE_CHANNELS / VALUES;  // threads side by side
@@ -230,6 +231,7 @@ template <bool FULL> struct Channel {
   const Tile& tile;
   ChannelShared& s;
   f32 amax[VALUES];  // of the thread's channels over its tokens
+  Counters<1> nonfinite;
 
   KILN_DEVICE int group() const { return int(threadIdx.x % GROUPS); }
   KILN_DEVICE int row() const { return int(threadIdx.x / GROUPS) * ROWS; }
@@ -241,6 +243,23 @@ template <bool FULL> struct Channel {
   KILN_DEVICE void see(const f32 (&v)[VALUES]) {
 #pragma unroll
     for (int k = 0; k < VALUES; ++k) amax[k] = fmaxf(amax[k], fabsf(v[k]));
+  }
+
+  KILN_DEVICE void count_nonfinite(const held_t& values) {
+#pragma unroll(UNROLL)
+    for (int r = 0; r < ROWS; ++r) {
+      f32 v[VALUES];
+      bool is_inside = KEEPS_ZERO || row() + r < tile.rows();  // as for the amax
+      values.get(s, row(), group(), r, v);
+#pragma unroll
+      for (int k = 0; k < VALUES; ++k) nonfinite.n[0] += is_inside && is_nonfinite(v[k]);
+    }
+  }
+  // Where the amaxes were: nobody reads them any more when codes are stored.
+  KILN_DEVICE void finish_nonfinite() {
+    if constexpr (COUNTS_NONFINITE) {
+      add_counters<WARPS>(nonfinite, reinterpret_cast<u32*>(&s.amax[0][0]));
+    }
   }
 
   // The largest magnitude of each of the thread's channels over the warp's tokens.
@@ -402,6 +421,7 @@ template <bool FULL> KILN_DEVICE void run_channel(const kiln_args& a) {
     values.v[0].set(s, c.row(), c.group(), r, v.v[0]);
   }
   chain_store(a, c, values);
+  c.finish_nonfinite();
 }
 
 }  // namespace kiln

@@ -8,9 +8,9 @@
 //
 // Scale factors are gathered in shared memory, so that a block writes them in whole sectors.
 //
-// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, COUNTS, HAS_FULL, IS_TALL,
-//             TILE_THREADS, TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
-// Shared bytes: 4 * TILE_THREADS + (COUNTS ? 12 * warps : 4)
+// Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, BF16_VALUES, COUNTS, COUNTS_NONFINITE,
+//             HAS_FULL, IS_TALL, TILE_THREADS, TILE_BLOCKS_PER_SM, chain_num_rows, chain_load, chain_store
+// Shared bytes: 4 * TILE_THREADS + (COUNTERS ? 4 * COUNTERS * warps : 4)
 // needs: kiln/rowwise.cuh
 namespace kiln {
 
@@ -21,6 +21,7 @@ constexpr int CHUNKS = int(align_up(COLS / VALUES, IS_PACKED ? WORD_LANES : 1));
 constexpr int SF_COLUMNS = int(ceil_div(COLS / SF_COLS, IS_PACKED ? 4 : 1));
 constexpr int WARPS = TILE_THREADS / 32;
 constexpr int WARP_WORDS = 32 / WORD_LANES;
+constexpr int COUNTERS = (COUNTS ? 3 : 0) + (COUNTS_NONFINITE ? 1 : 0);
 
 // Where IS_TALL, for column-major scale factors, the warps of a block take consecutive rows, so that a
 // column's words of these rows are written together. Else blocks follow each other along the rows, and
@@ -38,7 +39,7 @@ static_assert(SF_COLS % VALUES == 0 && WORD_LANES <= 32, "a block and a word fit
 
 struct GroupShared {
   u32 words[TILE_THREADS];
-  u32 counts[COUNTS ? WARPS * 3 : 1];
+  u32 counts[COUNTERS > 0 ? WARPS * COUNTERS : 1];  // of the gate first
 };
 
 // A thread's codes, and the scale of the block that they are in.
@@ -56,7 +57,8 @@ template <bool FULL> struct Group {
   i64 num_rows, row, offset;  // of the thread's values, if rows were contiguous
   int chunk;
   bool inside;  // of the matrix; the others take part in shuffles
-  Counts counts;
+  Counters<3> counts;  // of a gate
+  Counters<1> nonfinite;
   bool skipped = false;  // nothing is computed for the row: it is written 0, or with KEEPS_SKIPPED not at all
 
   KILN_DEVICE explicit Group(i64 rows) : num_rows(rows) {
@@ -95,7 +97,12 @@ template <bool FULL> struct Group {
 
   KILN_DEVICE bool is_counted(int) const { return inside && !skipped; }
   KILN_DEVICE void finish_counts() {
-    if constexpr (COUNTS) add_counts<WARPS>(counts, shared<GroupShared>().counts);
+    if constexpr (COUNTS) add_counters<WARPS>(counts, shared<GroupShared>().counts);
+  }
+  KILN_DEVICE void count_nonfinite(const f32 (&v)[VALUES]) { see_nonfinite(*this, v); }
+  KILN_DEVICE void finish_nonfinite() {
+    u32* warp_counts = shared<GroupShared>().counts + (COUNTS ? WARPS * 3 : 0);
+    if constexpr (COUNTS_NONFINITE) add_counters<WARPS>(nonfinite, warp_counts);
   }
 
   template <bool ZERO> KILN_DEVICE void skip(bool is_skipped) {
@@ -216,6 +223,7 @@ template <bool FULL> KILN_DEVICE void group(const kiln_args& a) {
   auto values = chain_load(a, c);
   c.finish_counts();
   chain_store(a, c, values);
+  c.finish_nonfinite();
 }
 
 }  // namespace kiln

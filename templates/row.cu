@@ -7,9 +7,9 @@
 // Where the scale block is only a part of the row, it lies in neighbouring lanes of one warp.
 //
 // Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, KEEPS_ZERO, KEEPS_SKIPPED, COUNTS,
-//             COMPUTES_SF, IS_STAGED, HAS_ROW_STAGE, ROW_HELD, HAS_FULL, TILE_THREADS, TILE_BLOCKS_PER_SM, code_t,
-//             chain_num_rows, chain_load, chain_row (where HAS_ROW_STAGE), chain_store
-// Shared bytes: 256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (COUNTS ? 16 * warps : 16)
+//             COUNTS_NONFINITE, COMPUTES_SF, IS_STAGED, HAS_ROW_STAGE, ROW_HELD, HAS_FULL, TILE_THREADS,
+//             TILE_BLOCKS_PER_SM, code_t, chain_num_rows, chain_load, chain_row (where HAS_ROW_STAGE), chain_store
+// Shared bytes: 256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (HAS_COUNTERS ? 16 * warps : 16)
 //               + (HAS_ROW_STAGE ? 4 a segment, up to whole 16 : 16) + (ROW_HELD SHARED ? 4 * COLS : 16)
 // needs: kiln/rowwise.cuh
 namespace kiln {
@@ -20,6 +20,8 @@ constexpr int VECTORS = int(ceil_div(ROW_VECTORS, TILE_THREADS));
 constexpr bool TELLS_NAN = format<code_t>::BITS == 4;
 constexpr int HELD = ROW_HELD == RowHeld::REGISTERS ? VECTORS : 1;  // vectors in registers at a time
 constexpr int SEGMENTS = int(ceil_div(ROW_VECTORS, 32));  // what a warp sums up at a time
+
+constexpr bool HAS_COUNTERS = COUNTS || COUNTS_NONFINITE;
 
 constexpr bool IS_PACKED = SF_LAYOUT == SfLayout::PACKED_UE8M0;
 constexpr bool IS_WHOLE = SF_COLS == COLS;  // the scale block is the row
@@ -40,13 +42,13 @@ struct RowShared {
   u32 has_nan[32];
   // e5m6 takes 12 bytes a vector. Through shared memory, a warp stores whole 16-byte pieces.
   alignas(16) u32 stage[IS_STAGED ? TILE_THREADS * 3 : 4];
-  alignas(16) u32 counts[COUNTS ? WARPS * 4 : 4];
+  alignas(16) u32 counts[HAS_COUNTERS ? WARPS * 4 : 4];  // three a warp of the gate, then one
   alignas(16) f32 sums[HAS_ROW_STAGE ? align_up(SEGMENTS, 4) : 4];
   alignas(16) f32 row[ROW_HELD == RowHeld::SHARED ? align_up(COLS, 4) : 4];
 };
 
 static_assert(sizeof(RowShared) ==
-                  256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (COUNTS ? 16 * WARPS : 16) +
+                  256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (HAS_COUNTERS ? 16 * WARPS : 16) +
                       (HAS_ROW_STAGE ? align_up(SEGMENTS, 4) * 4 : 16) +
                       (ROW_HELD == RowHeld::SHARED ? align_up(COLS, 4) * 4 : 16),
               "the planner counts so");
@@ -67,7 +69,8 @@ template <bool FULL> struct Row {
   bool is_again = false;  // the row is read once more
   f32 mean = 0.0f;        // of its squares
   Amax amax;              // of the row
-  Counts counts;
+  Counters<3> counts;  // of a gate
+  Counters<1> nonfinite;
   bool skipped = false;  // nothing is computed for the row: it is written 0, or with KEEPS_SKIPPED not at all
   RowShared& s;
 
@@ -113,7 +116,12 @@ template <bool FULL> struct Row {
 
   KILN_DEVICE bool is_counted(int i) const { return !skipped && is_inside(i / VALUES); }
   KILN_DEVICE void finish_counts() {
-    if constexpr (COUNTS) add_counts<WARPS>(counts, s.counts);
+    if constexpr (COUNTS) add_counters<WARPS>(counts, s.counts);
+  }
+  // Each value is stored once, however often it is read.
+  KILN_DEVICE void count_nonfinite(const f32 (&v)[COUNT]) { see_nonfinite(*this, v); }
+  KILN_DEVICE void finish_nonfinite() {
+    if constexpr (COUNTS_NONFINITE) add_counters<WARPS>(nonfinite, s.counts + WARPS * 3);
   }
 
   template <bool ZERO> KILN_DEVICE void skip(bool is_skipped) {
@@ -421,6 +429,7 @@ template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
       chain_store(a, c, load_again(a, c));
     }
   }
+  c.finish_nonfinite();
 }
 
 }  // namespace kiln

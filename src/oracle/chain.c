@@ -73,13 +73,13 @@ struct parser {
   const char *line;
 };
 
-static const kiln_tensor *tensor_of(const struct parser *p, const char *key,
+static const kiln_tensor *tensor_of(const struct parser *p, const char *key, int rank,
                                     const kiln_tensor **written) {
   char name[WORD];
   const struct kn_oracle_tensor *found;
   if (!argument(p->line, key, name)) return NULL;
   found = kn_oracle_tensor(p->job->c, name);
-  if (!found || found->tensor.rank != 2) return NULL;
+  if (!found || found->tensor.rank != rank) return NULL;
   if (written && p->job->written) {
     *written = &p->job->written[found - p->job->c->tensors].tensor;
   }
@@ -219,7 +219,7 @@ static kiln_status parse_round(const struct parser *p, struct kn_oracle_stage *s
 static kiln_status parse_residual_add(const struct parser *p, struct kn_oracle_stage *stage) {
   stage->run = kn_oracle_residual_add;
   stage->tensor = input_of(p, "in", 2);
-  stage->index = tensor_of(p, "out", &stage->written);
+  stage->index = tensor_of(p, "out", 2, &stage->written);
   return stage->tensor ? KILN_OK : KILN_E_ARGUMENT;
 }
 
@@ -253,6 +253,7 @@ static kiln_status parse_quantize(const struct parser *p, struct kn_oracle_stage
   q->to = kn_oracle_dtype(to);
   q->sf = input_of(p, "sf", 2);
   q->global = input_of(p, "global", 1);
+  q->nonfinite = tensor_of(p, "nonfinite", 1, &q->written_nonfinite);
   q->round_sf = strcmp(rounds, "1") == 0;
   if (!q->to) return KILN_E_UNSUPPORTED;
   return scalar_of(p, "clamp_min", &q->clamp_min, &there);
@@ -283,8 +284,8 @@ static kiln_status parse_transpose(const struct parser *p, struct kn_oracle_stag
 static kiln_status parse_store(const struct parser *p, struct kn_oracle_stage *stage) {
   struct kn_oracle_chain *chain = p->chain;
   stage->run = kn_oracle_store;
-  chain->data = tensor_of(p, "data", &chain->written_data);
-  chain->sf = tensor_of(p, "sf", &chain->written_sf);
+  chain->data = tensor_of(p, "data", 2, &chain->written_data);
+  chain->sf = tensor_of(p, "sf", 2, &chain->written_sf);
   if (!chain->quantize.to) { /* values */
     stage->run = kn_oracle_store_values;
     chain->quantize.rows = 1;
@@ -364,6 +365,7 @@ kiln_status kn_oracle_run_chain(const struct kn_oracle_job *job) {
       if (chain.stages[i].run) chain.stages[i].run(&chain, &chain.stages[i]);
     }
   }
+  kn_oracle_store_nonfinite(&chain);
   free(chain.values);
   return KILN_OK;
 }

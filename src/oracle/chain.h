@@ -26,6 +26,8 @@ struct kn_oracle_quantize {
   /* Codes that are moved to other blocks: their scale factors and blocks, and the error word. */
   const kiln_tensor *from, *error;
   int64_t from_rows, from_cols;
+  /* What counts values that are NaN or infinite, and what a kernel made of it; NULL if absent. */
+  const kiln_tensor *nonfinite, *written_nonfinite;
 };
 
 struct kn_oracle_chain;
@@ -60,6 +62,8 @@ struct kn_oracle_chain {
   struct kn_oracle_values *values; /* [rows][cols] */
   bool exact;                      /* no stage so far had a tolerance */
   bool is_skipped;                 /* the band, which then is one row */
+  /* Values so far that are NaN or infinite: as computed, and between which numbers a kernel's. */
+  int64_t nonfinite, least_nonfinite, most_nonfinite;
 };
 
 /* Reads the chain's text. */
@@ -89,6 +93,8 @@ void kn_oracle_rmsnorm(struct kn_oracle_chain *chain, const struct kn_oracle_sta
 
 /* Quantises and stores the band; writes the padding of its scale factors. */
 void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
+/* After the last band: adds what was counted. */
+void kn_oracle_store_nonfinite(const struct kn_oracle_chain *chain);
 /* Rounds and stores the band's values. */
 void kn_oracle_store_values(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage);
 

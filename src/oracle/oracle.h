@@ -15,9 +15,12 @@
  *   residual_add in=residual out=residual
  *   rmsnorm weight=weight eps=eps
  *   quantize to=e4m3 rows=128 cols=1 round_sf=0 layout=row_major clamp_min=sf_clamp_min sf=given
+ *            nonfinite=nonfinite_count            with or without the two before it
  *   requantize to=e4m3 rows=1 cols=128 layout=row_major sf=x_sf from_rows=1 from_cols=32
- * error=error transpose store data=out sf=out_sf                         either alone; values have
- * no sf layout is row_major, col_major or packed_ue8m0.
+ *              error=error
+ *   transpose
+ *   store data=out sf=out_sf                         either alone; values have no sf
+ * layout is row_major, col_major or packed_ue8m0.
  */
 #ifndef KILN_ORACLE_ORACLE_H
 #define KILN_ORACLE_ORACLE_H

@@ -243,10 +243,39 @@ static void store_block(const struct kn_oracle_chain *chain, const struct block 
   }
 }
 
+/* ---- values that are no finite numbers ---- */
+
+static void count_nonfinite(struct kn_oracle_chain *chain) {
+  if (!chain->quantize.nonfinite || chain->is_skipped) return;
+  for (int64_t i = 0; i < chain->rows * chain->cols; ++i) {
+    const struct kn_oracle_values *v = &chain->values[i];
+    const bool is_low = !isfinite(v->low), is_high = !isfinite(v->high);
+    const bool is_nan = isnan(v->nominal), is_nominal = !isfinite(v->nominal);
+    chain->nonfinite += is_nominal;
+    chain->least_nonfinite += is_nan || (is_nominal && is_low && is_high);
+    chain->most_nonfinite += is_nominal || is_low || is_high;
+  }
+}
+
+void kn_oracle_store_nonfinite(const struct kn_oracle_chain *chain) {
+  const kiln_tensor *to = chain->quantize.nonfinite, *written = chain->quantize.written_nonfinite;
+  uint64_t before, counted = (uint64_t)chain->nonfinite;
+  if (!to) return;
+  before = kn_oracle_get_wide(to, 0); /* wraps as the kernel's sum does */
+  if (written) {
+    const uint64_t is = kn_oracle_get_wide(written, 0) - before;
+    if (is >= (uint64_t)chain->least_nonfinite && is <= (uint64_t)chain->most_nonfinite) {
+      counted = is;
+    }
+  }
+  kn_oracle_put_wide(to, 0, before + counted);
+}
+
 void kn_oracle_store(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
   const int64_t width = chain->quantize.cols;
   struct block b = {.row = chain->first / chain->quantize.rows};
   (void)stage;
+  count_nonfinite(chain);
   if (chain->is_skipped && !chain->zero_skipped) {
     finish(chain);
     return;

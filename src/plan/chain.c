@@ -17,7 +17,7 @@ static const char *const state_names[] = {"nothing", "codes without their scale 
 struct rule {
   const char *name;
   enum kn_chain_state needs, leaves; /* load leaves what it finds, store takes values or codes */
-  const char *args[9];               /* allowed keys; "" is the value of `- stage: value` */
+  const char *args[12];               /* allowed keys; "" is the value of `- stage: value` */
   kiln_status (*add)(struct kn_composer *c, const struct kn_stage_spec *stage);
 };
 
@@ -44,7 +44,7 @@ static const struct rule rules[] = {
      KN_CHAIN_VALUES,
      KN_CHAIN_CODES,
      {"to", "sf_block", "round_sf", "use_tma_aligned_col_major_sf", "use_packed_ue8m0", "clamp_min",
-      "sf", "preset", "global"},
+      "sf", "preset", "global", "nonfinite"},
      kn_add_quantize},
     {"requantize",
      KN_CHAIN_RAW,

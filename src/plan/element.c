@@ -21,22 +21,12 @@ kiln_status kn_add_activation(struct kn_composer *c, const struct kn_stage_spec 
 /* What a gate clamps may be counted: three numbers, added to. */
 static kiln_status count_text(struct kn_composer *c, const struct kn_stage_spec *stage,
                               bool is_clamped, const char **out, const char **out_name) {
-  static const kiln_dtype i64 = KILN_I64;
-  const struct kn_plan *plan = c->p->plan;
   int index = -1;
-  kiln_status status = kn_stage_input(c, stage, "count", 1, &i64, 1, &index);
+  kiln_status status = kn_stage_counters(c, stage, "count", KILN_I64, 3, &index);
   *out = "none{}";
   *out_name = NULL;
   if (status != KILN_OK || index < 0) return status;
-  const struct kn_plan_tensor *count = &plan->tensors[index];
-  struct kn_scope scope = {.plan = plan};
-  struct kn_env env = kn_scope_env(&scope);
-  int64_t extent = 0;
-  *out_name = count->spec->name;
-  if (count->spec->role != KILN_INOUT ||
-      kn_expr_eval_int(count->shape[0], &env, &extent) != KILN_OK || extent != 3) {
-    return kn_stage_fail(c, stage, "%s must be an inout tensor of 3 elements", *out_name);
-  }
+  *out_name = c->p->plan->spec->tensors[index].name;
   if (!is_clamped) return kn_stage_fail(c, stage, "%s needs a clamp", *out_name);
   c->p->chain.counts = true;
   *out = kn_arena_printf(&c->p->plan->arena, "a.%s", *out_name);

@@ -36,6 +36,7 @@ struct kn_chain {
   bool has_row_stage;        /* one that needs a row's sum */
   bool has_matrices;         /* besides the loaded one */
   bool counts;               /* a gate counts what it clamps */
+  bool counts_nonfinite;     /* quantize counts what is NaN or infinite */
   bool skips, keeps_skipped; /* rows may be skipped; they are left as they were, not zeroed */
   bool is_bf16;              /* what is quantised are bf16 numbers */
   bool keeps_zero;           /* zeros, which stand for what is outside the matrix, stay zeros */

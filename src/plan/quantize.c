@@ -142,8 +142,25 @@ static kiln_status quantize_facts(struct kn_composer *c, const struct kn_stage_s
   return KILN_OK;
 }
 
+/* What is quantised and no finite number may be counted; *out gets the argument's text. */
+static kiln_status count_nonfinite(struct kn_composer *c, const struct kn_stage_spec *stage,
+                                   const char **out) {
+  struct kn_plan *plan = c->p->plan;
+  int index = -1;
+  kiln_status status = kn_stage_counters(c, stage, "nonfinite", KILN_I64, 1, &index);
+  *out = "";
+  if (status != KILN_OK || index < 0) return status;
+  const char *name = plan->spec->tensors[index].name;
+  c->p->chain.counts_nonfinite = true;
+  *out = kn_arena_printf(&plan->arena, " nonfinite=%s", name);
+  if (!*out) return kn_plan_no_memory(plan);
+  return kn_stage_line(c, &c->p->store,
+                       kn_arena_printf(&plan->arena, "stage::count_nonfinite(c, v, a.%s);", name));
+}
+
 /* Codes by scale factors that are given: no value waits for another. */
-static kiln_status quantize_by(struct kn_composer *c, const struct kn_stage_spec *stage) {
+static kiln_status quantize_by(struct kn_composer *c, const struct kn_stage_spec *stage,
+                               const char *nonfinite) {
   struct kn_plan *plan = c->p->plan;
   struct kn_chain *chain = &c->p->chain;
   const int64_t block[2] = {chain->sf_rows, chain->sf_cols};
@@ -159,14 +176,16 @@ static kiln_status quantize_by(struct kn_composer *c, const struct kn_stage_spec
                       "auto v%d = stage::quantize_by<%s, %" PRId64 ", %" PRId64 ">(c, v, %s);",
                       c->next++, format, block[0], block[1], sf));
   if (status != KILN_OK) return status;
-  return kn_stage_line(c, &c->p->text,
-                       kn_arena_printf(&plan->arena,
-                                       "quantize to=%s rows=%" PRId64 " cols=%" PRId64
-                                       " round_sf=0 layout=row_major sf=%s",
-                                       format, block[0], block[1], kn_stage_arg_name(stage, "sf")));
+  return kn_stage_line(
+      c, &c->p->text,
+      kn_arena_printf(&plan->arena,
+                      "quantize to=%s rows=%" PRId64 " cols=%" PRId64
+                      " round_sf=0 layout=row_major sf=%s%s",
+                      format, block[0], block[1], kn_stage_arg_name(stage, "sf"), nonfinite));
 }
 
-static kiln_status quantize_nvfp4(struct kn_composer *c, const struct kn_stage_spec *stage) {
+static kiln_status quantize_nvfp4(struct kn_composer *c, const struct kn_stage_spec *stage,
+                                  const char *nonfinite) {
   static const kiln_dtype f32 = KILN_F32;
   struct kn_plan *plan = c->p->plan;
   struct kn_scope scope = {.plan = plan};
@@ -189,15 +208,15 @@ static kiln_status quantize_nvfp4(struct kn_composer *c, const struct kn_stage_s
   return kn_stage_line(
       c, &c->p->text,
       kn_arena_printf(&plan->arena,
-                      "quantize to=e2m1 rows=1 cols=16 round_sf=0 layout=row_major global=%s",
-                      name));
+                      "quantize to=e2m1 rows=1 cols=16 round_sf=0 layout=row_major global=%s%s",
+                      name, nonfinite));
 }
 
 kiln_status kn_add_quantize(struct kn_composer *c, const struct kn_stage_spec *stage) {
   static const char *const layouts[] = {"row_major", "col_major", "packed_ue8m0"};
   struct kn_plan *plan = c->p->plan;
   struct kn_chain *chain = &c->p->chain;
-  const char *clamp = NULL, *clamp_name = NULL;
+  const char *clamp = NULL, *clamp_name = NULL, *nonfinite = NULL;
   bool round_sf = false;
   const struct preset *preset = NULL;
   kiln_status status = find_preset(c, stage, &preset);
@@ -205,11 +224,12 @@ kiln_status kn_add_quantize(struct kn_composer *c, const struct kn_stage_spec *s
     status =
         preset ? preset_facts(c, stage, preset, &round_sf) : quantize_facts(c, stage, &round_sf);
   }
+  if (status == KILN_OK) status = count_nonfinite(c, stage, &nonfinite);
   if (status != KILN_OK) return status;
   c->loaded = c->next - 1;
-  if (kn_find_stage_arg(stage, "sf")) return quantize_by(c, stage);
+  if (kn_find_stage_arg(stage, "sf")) return quantize_by(c, stage, nonfinite);
   chain->computes_sf = true;
-  if (chain->has_global) return quantize_nvfp4(c, stage);
+  if (chain->has_global) return quantize_nvfp4(c, stage, nonfinite);
   if (kn_find_stage_arg(stage, "global")) {
     return kn_stage_fail(c, stage, "global is the unit of nvfp4's scale factors, of no others");
   }
@@ -224,31 +244,22 @@ kiln_status kn_add_quantize(struct kn_composer *c, const struct kn_stage_spec *s
   ++c->next;
   if (status != KILN_OK) return status;
   const char *text = kn_arena_printf(
-      &plan->arena, "quantize to=%s rows=%" PRId64 " cols=%" PRId64 " round_sf=%d layout=%s%s%s",
+      &plan->arena, "quantize to=%s rows=%" PRId64 " cols=%" PRId64 " round_sf=%d layout=%s%s%s%s",
       format, chain->sf_rows, chain->sf_cols, round_sf, layouts[chain->layout],
-      clamp_name ? " clamp_min=" : "", clamp_name ? clamp_name : "");
+      clamp_name ? " clamp_min=" : "", clamp_name ? clamp_name : "", nonfinite);
   return kn_stage_line(c, &c->p->text, text);
 }
 
 /* The error word, `none{}` where the stage has none or it is absent. */
 static kiln_status error_text(struct kn_composer *c, const struct kn_stage_spec *stage,
                               const char **out, const char **out_name) {
-  static const kiln_dtype i32 = KILN_I32;
   const struct kn_plan *plan = c->p->plan;
   int index = -1;
-  kiln_status status = kn_stage_input(c, stage, "error", 1, &i32, 1, &index);
+  kiln_status status = kn_stage_counters(c, stage, "error", KILN_I32, 1, &index);
   *out = "none{}";
   *out_name = NULL;
   if (status != KILN_OK || index < 0) return status;
-  const struct kn_plan_tensor *error = &plan->tensors[index];
-  struct kn_scope scope = {.plan = plan};
-  struct kn_env env = kn_scope_env(&scope);
-  int64_t extent = 0;
-  if (error->spec->role != KILN_INOUT ||
-      kn_expr_eval_int(error->shape[0], &env, &extent) != KILN_OK || extent != 1) {
-    return kn_stage_fail(c, stage, "%s must be an inout tensor of one element", error->spec->name);
-  }
-  *out_name = error->spec->name;
+  *out_name = plan->spec->tensors[index].name;
   *out = kn_arena_printf(&c->p->plan->arena, "a.%s", *out_name);
   return *out ? KILN_OK : kn_plan_no_memory(plan);
 }

@@ -79,6 +79,7 @@ static kiln_status add_chain_constants(struct kn_planner *p, int64_t values, boo
   if (status == KILN_OK) status = kn_add_bool(p, "KEEPS_ZERO", chain->keeps_zero);
   if (status == KILN_OK) status = kn_add_bool(p, "KEEPS_SKIPPED", chain->keeps_skipped);
   if (status == KILN_OK) status = kn_add_bool(p, "COUNTS", chain->counts);
+  if (status == KILN_OK) status = kn_add_bool(p, "COUNTS_NONFINITE", chain->counts_nonfinite);
   if (status == KILN_OK) status = kn_add_bool(p, "COMPUTES_SF", chain->computes_sf);
   if (status == KILN_OK) status = kn_add_bool(p, "HAS_FULL", has_full);
   return status;
@@ -199,10 +200,11 @@ static kiln_status plan_group(struct kn_planner *p) {
   int64_t out_align = access_bytes(chain->format, values);
   bool has_full = rows_stay_aligned(p, x_align, out_align);
   const char *rows = rows_text(p);
+  int64_t counters = (chain->counts ? 3 : 0) + (chain->counts_nonfinite ? 1 : 0);
   status = add_chain_constants(p, values, has_full);
   if (status == KILN_OK) status = kn_add_bool(p, "IS_TALL", is_tall);
   if (status != KILN_OK) return status;
-  return add_step(p, "group", threads, threads * 4 + (chain->counts ? threads / 32 * 12 : 4),
+  return add_step(p, "group", threads, threads * 4 + (counters ? threads / 32 * 4 * counters : 4),
                   is_tall
                       ? kn_arena_printf(&p->plan->arena, "ceil_div(%s, %" PRId64 ") * %" PRId64,
                                         rows, threads / 32, chunks / 32)
@@ -269,7 +271,8 @@ static kiln_status plan_row(struct kn_planner *p) {
   int64_t out_align = staged ? 16 : access_bytes(chain->format, values);
   bool has_full = values > 1 && rows_stay_aligned(p, x_align, out_align);
   int64_t sums = chain->has_row_stage ? align_up((vectors + 31) / 32, 4) * 4 : 16;
-  int64_t shared = 256 + (staged ? threads * 12 : 16) + (chain->counts ? threads / 2 : 16) + sums;
+  int64_t shared = 256 + (staged ? threads * 12 : 16) +
+                   (chain->counts || chain->counts_nonfinite ? threads / 2 : 16) + sums;
   status = add_chain_constants(p, values, has_full);
   if (status == KILN_OK) status = kn_add_bool(p, "IS_STAGED", staged);
   if (status == KILN_OK) status = kn_add_bool(p, "HAS_ROW_STAGE", chain->has_row_stage);

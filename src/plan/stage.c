@@ -116,6 +116,26 @@ kiln_status kn_stage_input(const struct kn_composer *c, const struct kn_stage_sp
   return status;
 }
 
+kiln_status kn_stage_counters(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                              const char *key, kiln_dtype dtype, int64_t extent, int *out_index) {
+  const struct kn_plan *plan = c->p->plan;
+  struct kn_scope scope = {.plan = plan};
+  struct kn_env env = kn_scope_env(&scope);
+  int64_t have = 0;
+  kiln_status status = kn_stage_input(c, stage, key, 1, &dtype, 1, out_index);
+  if (status != KILN_OK || *out_index < 0) return status;
+  const struct kn_plan_tensor *tensor = &plan->tensors[*out_index];
+  if (tensor->spec->role == KILN_INOUT &&
+      kn_expr_eval_int(tensor->shape[0], &env, &have) == KILN_OK && have == extent) {
+    return KILN_OK;
+  }
+  if (extent == 1) {
+    return kn_stage_fail(c, stage, "%s must be an inout tensor of one element", tensor->spec->name);
+  }
+  return kn_stage_fail(c, stage, "%s must be an inout tensor of %" PRId64 " elements",
+                       tensor->spec->name, extent);
+}
+
 bool kn_stage_is_absent(const struct kn_composer *c, const struct kn_stage_spec *stage,
                         const char *key) {
   const int index = kn_tensor_index(c->p->plan, kn_stage_arg_name(stage, key));

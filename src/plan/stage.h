@@ -48,6 +48,9 @@ kiln_status kn_stage_scalar_text(const struct kn_composer *c, const struct kn_st
 kiln_status kn_stage_input(const struct kn_composer *c, const struct kn_stage_spec *stage,
                            const char *key, int rank, const kiln_dtype *dtypes, size_t num_dtypes,
                            int *out_index);
+/* The same for one of `extent` elements that a kernel reads and writes. */
+kiln_status kn_stage_counters(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                              const char *key, kiln_dtype dtype, int64_t extent, int *out_index);
 /* Whether an argument names an optional tensor that is absent. */
 bool kn_stage_is_absent(const struct kn_composer *c, const struct kn_stage_spec *stage,
                         const char *key);

@@ -18,6 +18,7 @@ constexpr bool BF16_VALUES = false;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = false;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_TALL = false;

@@ -20,18 +20,21 @@ constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_TALL = false;
 constexpr int TILE_VALUES = 32;
 constexpr int TILE_THREADS = 64;
 constexpr int TILE_BLOCKS_PER_SM = 18;
+constexpr bool HAS_NONFINITE_COUNT = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
 using pos_to_token_t = i32;
 using pos_to_expert_t = i32;
 using out_t = e2m1;
 using out_sf_t = f32;
+using nonfinite_count_t = i64;
 struct kiln_args {
   i64 num_tokens;
   i64 num_expanded_tokens;
@@ -41,9 +44,10 @@ struct kiln_args {
   const pos_to_expert_t* pos_to_expert;
   out_t* out;
   out_sf_t* out_sf;
+  nonfinite_count_t* nonfinite_count;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 72, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 80, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_expanded_tokens;
 }

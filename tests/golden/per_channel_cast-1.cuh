@@ -17,6 +17,7 @@ constexpr bool BF16_VALUES = false;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 using input_t = f32;
@@ -24,19 +25,22 @@ constexpr int TILE_TOKENS = 128;
 constexpr int TILE_CHANNELS = 64;
 constexpr int TILE_THREADS = 256;
 constexpr int TILE_BLOCKS_PER_SM = 4;
+constexpr bool HAS_NONFINITE_COUNT = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = f32;
 using out_t = e4m3;
 using out_sf_t = f32;
+using nonfinite_count_t = i64;
 struct kiln_args {
   i64 num_tokens;
   const x_t* x;
   i64 x_stride0;
   out_t* out;
   out_sf_t* out_sf;
+  nonfinite_count_t* nonfinite_count;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 48, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 56, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_tokens;
 }

@@ -19,6 +19,7 @@ constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 using input_t = bf16;
@@ -28,12 +29,14 @@ constexpr int TILE_THREADS = 256;
 constexpr int TILE_BLOCKS_PER_SM = 4;
 constexpr bool HAS_POS_TO_TOKEN = true;
 constexpr bool HAS_X_SF = false;
+constexpr bool HAS_NONFINITE_COUNT = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
 using pos_to_token_t = i32;
 using out_t = e4m3;
 using out_sf_t = f32;
 using x_sf_t = f32;
+using nonfinite_count_t = i64;
 struct kiln_args {
   i64 num_tokens;
   i64 num_expanded_tokens;
@@ -45,9 +48,10 @@ struct kiln_args {
   const x_sf_t* x_sf;
   i64 x_sf_stride0;
   i64 x_sf_stride1;
+  nonfinite_count_t* nonfinite_count;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 88, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 96, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_expanded_tokens;
 }

@@ -23,6 +23,7 @@ constexpr bool BF16_VALUES = false;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_TALL = false;
@@ -30,11 +31,13 @@ constexpr int TILE_VALUES = 16;
 constexpr int TILE_THREADS = 448;
 constexpr int TILE_BLOCKS_PER_SM = 3;
 constexpr bool HAS_X_SF = true;
+constexpr bool HAS_NONFINITE_COUNT = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = e4m3;
 using out_t = e4m3;
 using out_sf_t = f32;
 using x_sf_t = f32;
+using nonfinite_count_t = i64;
 struct kiln_args {
   i64 num_tokens;
   const x_t* x;
@@ -44,9 +47,10 @@ struct kiln_args {
   const x_sf_t* x_sf;
   i64 x_sf_stride0;
   i64 x_sf_stride1;
+  nonfinite_count_t* nonfinite_count;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 72, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 80, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_tokens;
 }

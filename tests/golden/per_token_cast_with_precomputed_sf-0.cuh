@@ -17,15 +17,18 @@ constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = false;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_TALL = false;
 constexpr int TILE_VALUES = 16;
 constexpr int TILE_THREADS = 448;
 constexpr int TILE_BLOCKS_PER_SM = 4;
+constexpr bool HAS_NONFINITE_COUNT = false;
 using x_t = bf16;
 using sf_t = f32;
 using out_t = e4m3;
+using nonfinite_count_t = i64;
 struct kiln_args {
   i64 num_tokens;
   const x_t* x;
@@ -34,8 +37,9 @@ struct kiln_args {
   i64 sf_stride0;
   i64 sf_stride1;
   out_t* out;
+  nonfinite_count_t* nonfinite_count;
 };
-static_assert(sizeof(kiln_args) == 56, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 64, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_tokens;
 }

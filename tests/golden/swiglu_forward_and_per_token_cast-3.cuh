@@ -24,6 +24,7 @@ constexpr bool BF16_VALUES = false;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = true;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_TALL = true;
@@ -34,6 +35,7 @@ constexpr bool HAS_TOPK_WEIGHTS = true;
 constexpr bool HAS_POS_TO_TOKEN_TOPK = true;
 constexpr bool HAS_POS_TO_EXPERT = true;
 constexpr bool HAS_CLAMPED_COUNT = true;
+constexpr bool HAS_NONFINITE_COUNT = false;
 constexpr bool HAS_SWIGLU_CLAMP_VALUE = true;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
@@ -43,6 +45,7 @@ using pos_to_expert_t = i32;
 using clamped_count_t = i64;
 using out_t = e4m3;
 using out_sf_t = i32;
+using nonfinite_count_t = i64;
 struct kiln_args {
   i64 num_expanded_tokens;
   i64 num_tokens;
@@ -56,10 +59,11 @@ struct kiln_args {
   out_t* out;
   out_sf_t* out_sf;
   i64 out_sf_ld;
+  nonfinite_count_t* nonfinite_count;
   alignas(8) f32 swiglu_clamp_value;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 112, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 120, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_expanded_tokens;
 }

@@ -25,6 +25,7 @@ constexpr bool BF16_VALUES = false;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_TALL = false;
@@ -32,6 +33,7 @@ constexpr int TILE_VALUES = 16;
 constexpr int TILE_THREADS = 448;
 constexpr int TILE_BLOCKS_PER_SM = 2;
 constexpr bool HAS_CLAMPED_COUNT = false;
+constexpr bool HAS_NONFINITE_COUNT = false;
 constexpr bool HAS_SWIGLU_CLAMP_VALUE = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
@@ -39,6 +41,7 @@ using masked_m_t = i32;
 using clamped_count_t = i64;
 using out_t = e4m3;
 using out_sf_t = f32;
+using nonfinite_count_t = i64;
 struct kiln_args {
   i64 max_m;
   const x_t* x;
@@ -48,10 +51,11 @@ struct kiln_args {
   clamped_count_t* clamped_count;
   out_t* out;
   out_sf_t* out_sf;
+  nonfinite_count_t* nonfinite_count;
   alignas(8) f32 swiglu_clamp_value;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 80, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 88, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return i64(32) * a.max_m;
 }

@@ -184,6 +184,12 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
       {"[{load: x}, {swiglu: {count: b}}]", "op: stage swiglu: b is i32; allowed: i64"},
       {"[{load: x}, {swiglu: {count: n}}]",
        "op: stage swiglu: n must be an inout tensor of 3 elements"},
+      {"[{load: x}, {quantize: {to: e4m3, sf_block: [1, hidden], nonfinite: b}}]",
+       "op: stage quantize: b is i32; allowed: i64"},
+      {"[{load: x}, {quantize: {to: e4m3, sf_block: [1, hidden], nonfinite: n}}]",
+       "op: stage quantize: n must be an inout tensor of one element"},
+      {"[{load: x}, {quantize: {to: e4m3, sf_block: [1, hidden], nonfinite: flag}}]",
+       "op: stage quantize: 'flag' is no input tensor of the spec"},
       {"[{load: x}, {swiglu: {math: flag}}]", "op: math must be a word"},
       {"[{load: x}, {geglu: {math: flag}}]", "op: stage geglu: it has no argument 'math'"},
       {"[{load: x}, residual_add]", "op: stage residual_add: it needs a tensor: in"},
@@ -252,15 +258,16 @@ static void a_param_may_name_another(void **state) {
 }
 
 static void slots_follow_the_spec(void **state) {
-  static const char *const fields[] = {"num_tokens",   "x",           "x_stride0", "out",
-                                       "out_sf",       "out_sf_ld",   "x_sf",      "x_sf_stride0",
-                                       "x_sf_stride1", "sf_clamp_min"};
+  static const char *const fields[] = {
+      "num_tokens",  "x",    "x_stride0",    "out",          "out_sf",
+      "out_sf_ld",   "x_sf", "x_sf_stride0", "x_sf_stride1", "nonfinite_count",
+      "sf_clamp_min"};
   (void)state;
   struct kn_spec *spec = shipped_spec("quant/per_token_cast");
   struct kn_plan *plan = make_plan(spec, "sm_100a", CAST " use_tma_aligned_col_major_sf=true");
   assert_non_null(plan);
-  assert_int_equal(plan->num_slots, 10);
-  for (size_t i = 0; i < 10; ++i) assert_string_equal(plan->slots[i].field, fields[i]);
+  assert_int_equal(plan->num_slots, sizeof fields / sizeof *fields);
+  for (size_t i = 0; i < plan->num_slots; ++i) assert_string_equal(plan->slots[i].field, fields[i]);
   assert_string_equal(plan->chain_text,
                       "load x\n"
                       "quantize to=e4m3 rows=1 cols=128 round_sf=0 layout=col_major\n"

@@ -124,7 +124,7 @@ static void calls_in_flow_lists_stay_whole(void **state) {
   assert_int_equal(tensor->rank, 2);
   assert_string_equal(tensor->shape[0]->text, "ceil_div(num_tokens, num_per_tokens)");
   assert_string_equal(tensor->shape[1]->text, "hidden");
-  assert_int_equal(tensor->shape[1]->mark.column, 82);
+  assert_int_equal(tensor->shape[1]->mark.column, 91);
   assert_int_equal(spec->num_tile, 4);
   assert_string_equal(spec->tile[1].name, "channels");
   assert_int_equal(spec->tile[1].value, 64);

@@ -14,6 +14,13 @@ KILN_DEVICE auto quantize(C& c, const V& values, M clamp_min) {
   return c.template quantize<F, LAYOUT, ROUND>(values.v[0], clamp_min);
 }
 
+// Counts the values that are quantised and NaN or infinite.
+template <class C, class V> KILN_DEVICE void count_nonfinite(C& c, const V& values, i64* counter) {
+  static_assert(V::PARTS == 1, "a gate must come before quantize");
+  c.nonfinite.to = counter;
+  c.count_nonfinite(values.v[0]);
+}
+
 // Codes by scale factors that are given: cvt(x * (1 / sf)).
 template <class F, int ROWS, int COLS, class C, class V, class S>
 KILN_DEVICE auto quantize_by(C& c, const V& values, const S* sf, i64 row_stride, i64 column_stride) {
