@@ -19,8 +19,9 @@ static int64_t row_offset(const struct kn_oracle_chain *chain, int64_t row) {
 }
 
 static bool is_skipped(const struct kn_oracle_chain *chain, int64_t row) {
-  const kiln_tensor *skip = chain->skip, *masked = chain->masked;
+  const kiln_tensor *skip = chain->skip, *masked = chain->masked, *valid = chain->valid;
   if (skip && (int32_t)kn_oracle_get(skip, row * skip->strides[0]) < 0) return true;
+  if (valid && row >= (int32_t)kn_oracle_get(valid, 0)) return true;
   if (!masked) return false;
   const int64_t each = chain->in->shape[1];
   return row % each >= (int32_t)kn_oracle_get(masked, row / each * masked->strides[0]);
@@ -103,6 +104,7 @@ static kiln_status parse_load(const struct parser *p, struct kn_oracle_stage *st
   chain->gather = input_of(p, "gather", 1);
   chain->skip = input_of(p, "skip", 1);
   chain->masked = input_of(p, "masked", 1);
+  chain->valid = input_of(p, "valid", 1);
   chain->zero_skipped = argument(p->line, "zero_skipped", zero) && strcmp(zero, "1") == 0;
   if (!chain->in) return KILN_E_ARGUMENT;
   chain->num_rows = chain->gather          ? chain->gather->shape[0]
@@ -355,6 +357,7 @@ kiln_status kn_oracle_run_chain(const struct kn_oracle_job *job) {
   int64_t band, width;
   if (status != KILN_OK) return status;
   band = chain.quantize.rows < chain.num_rows ? chain.quantize.rows : chain.num_rows;
+  if (chain.quantize.sf && band > 1) band = 1; /* no row waits for another, some may be skipped */
   width = chain.in->shape[chain.in->rank - 1];
   if (band == 0 || width == 0) return KILN_OK;
   chain.values = calloc((size_t)band * (size_t)width, sizeof *chain.values);

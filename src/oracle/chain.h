@@ -54,7 +54,7 @@ struct kn_oracle_chain {
   const kiln_tensor *in, *data, *sf;
   const kiln_tensor *written_data, *written_sf; /* or NULL: see kn_oracle_job */
   int64_t num_rows;
-  const kiln_tensor *gather, *skip, *masked; /* of load; NULL where they are absent */
+  const kiln_tensor *gather, *skip, *masked, *valid; /* of load; NULL where they are absent */
   bool zero_skipped;
 
   int64_t first, rows;             /* the band */

@@ -4,7 +4,8 @@
  * stage by stage from their text (KILN_TEXT_CHAIN); other operators have one file each.
  *
  * Chain text, one stage a line, arguments in this order, absent optional ones left out:
- *   load x gather=pos_to_token skip=pos_to_expert masked=masked_m zero_skipped=1
+ *   load x gather=pos_to_token skip=pos_to_expert masked=masked_m valid=num_valid_rows
+ *        zero_skipped=1
  *   dequantize sf=x_sf rows=1 cols=128
  *   round to=bf16
  *   silu | gelu | gelu_tanh | relu2

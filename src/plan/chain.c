@@ -25,7 +25,7 @@ static const struct rule rules[] = {
     {"load",
      KN_CHAIN_NOTHING,
      KN_CHAIN_VALUES,
-     {"", "data", "gather", "skip", "masked", "zero_skipped"},
+     {"", "data", "gather", "skip", "masked", "valid", "zero_skipped"},
      kn_add_load},
     {"dequantize", KN_CHAIN_RAW, KN_CHAIN_VALUES, {"sf", "block"}, kn_add_dequantize},
     {"round", KN_CHAIN_VALUES, KN_CHAIN_VALUES, {""}, kn_add_round},

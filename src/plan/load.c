@@ -90,56 +90,89 @@ static kiln_status rows_of(struct kn_composer *c, const struct kn_stage_spec *st
   return status != KILN_OK || *out ? status : kn_plan_no_memory(plan);
 }
 
-/* Rows that are not computed: those whose index is negative, those of a matrix beyond its count. */
+/* An optional tensor that tells which rows are skipped, NULL where there is none. */
+static kiln_status skip_tensor(struct kn_composer *c, const struct kn_stage_spec *stage,
+                               const char *key, const struct kn_plan_tensor **out) {
+  static const kiln_dtype i32 = KILN_I32;
+  int index = -1;
+  kiln_status status = kn_stage_input(c, stage, key, 1, &i32, 1, &index);
+  *out = index < 0 ? NULL : &c->p->plan->tensors[index];
+  return status;
+}
+
+/* Rows are skipped where `condition` holds. */
+static kiln_status add_skip(struct kn_composer *c, bool zeroes, const char *condition) {
+  if (!condition) return kn_plan_no_memory(c->p->plan);
+  c->p->chain.skips = true;
+  return kn_stage_line(c, &c->p->early,
+                       kn_arena_printf(&c->p->plan->arena, "c.template skip<%s>(%s);",
+                                       zeroes ? "true" : "false", condition));
+}
+
+static kiln_status check_skips(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                               const struct kn_plan_tensor *x, const struct kn_plan_tensor *skip,
+                               const struct kn_plan_tensor *masked,
+                               const struct kn_plan_tensor *valid) {
+  struct kn_scope scope = {.plan = c->p->plan};
+  struct kn_env env = kn_scope_env(&scope);
+  int64_t extent = 0;
+  if (skip && !kn_stage_is_rows(c, skip->shape[0])) {
+    return kn_stage_fail(c, stage, "%s must have as many elements as the chain has rows",
+                         skip->spec->name);
+  }
+  if (masked && x->rank != 3) {
+    return kn_stage_fail(c, stage, "%s counts rows of a batch: %s must have rank 3",
+                         masked->spec->name, x->spec->name);
+  }
+  if (masked && !kn_expr_same(masked->shape[0], x->shape[0])) {
+    return kn_stage_fail(c, stage, "%s must have as many elements as axis 0 of %s",
+                         masked->spec->name, x->spec->name);
+  }
+  if (valid && (kn_expr_eval_int(valid->shape[0], &env, &extent) != KILN_OK || extent != 1)) {
+    return kn_stage_fail(c, stage, "%s must have 1 element", valid->spec->name);
+  }
+  return KILN_OK;
+}
+
+/* Rows that are not computed: those whose index is negative, those of a matrix beyond its count,
+   those beyond the number of rows that a launch before this one left in memory. */
 static kiln_status add_skips(struct kn_composer *c, const struct kn_stage_spec *stage,
                              const struct kn_plan_tensor *x, const char **out_text) {
-  static const kiln_dtype i32 = KILN_I32;
-  struct kn_plan *plan = c->p->plan;
+  struct kn_arena *arena = &c->p->plan->arena;
   struct kn_chain *chain = &c->p->chain;
   const struct kn_stage_arg *zero = kn_find_stage_arg(stage, "zero_skipped");
+  const struct kn_plan_tensor *skip = NULL, *masked = NULL, *valid = NULL;
   struct kn_value zeroes = {.number = 1};
-  int skip = -1, masked = -1;
-  kiln_status status = kn_stage_input(c, stage, "skip", 1, &i32, 1, &skip);
-  if (status == KILN_OK) status = kn_stage_input(c, stage, "masked", 1, &i32, 1, &masked);
+  kiln_status status = skip_tensor(c, stage, "skip", &skip);
+  if (status == KILN_OK) status = skip_tensor(c, stage, "masked", &masked);
+  if (status == KILN_OK) status = skip_tensor(c, stage, "valid", &valid);
   if (status == KILN_OK && zero) status = kn_stage_value(c, zero, 0, KN_VALUE_BOOL, &zeroes);
+  if (status == KILN_OK) status = check_skips(c, stage, x, skip, masked, valid);
+  const bool zeroed = zeroes.number != 0;
+  if (skip && status == KILN_OK) {
+    status =
+        add_skip(c, zeroed, kn_arena_printf(arena, "c.row_value(a.%s, 0) < 0", skip->spec->name));
+  }
+  if (masked && status == KILN_OK) {
+    status = add_skip(c, zeroed,
+                      kn_arena_printf(arena, "is_beyond(c.row, a.%s, a.%s, chain_num_rows(a))",
+                                      x->shape[1]->name, masked->spec->name));
+  }
+  if (valid && status == KILN_OK) {
+    status = add_skip(
+        c, zeroed,
+        kn_arena_printf(arena, "is_beyond(c.row, a.%s, chain_num_rows(a))", valid->spec->name));
+  }
   if (status != KILN_OK) return status;
-  const char *skip_name = skip < 0 ? NULL : plan->spec->tensors[skip].name;
-  const char *masked_name = masked < 0 ? NULL : plan->spec->tensors[masked].name;
-  const char *flag = zeroes.number ? "true" : "false";
-  if (skip >= 0) {
-    if (!kn_stage_is_rows(c, plan->tensors[skip].shape[0])) {
-      return kn_stage_fail(c, stage, "%s must have as many elements as the chain has rows",
-                           skip_name);
-    }
-    status = kn_stage_line(
-        c, &c->p->early,
-        kn_arena_printf(&plan->arena, "c.template skip<%s>(c.row_value(a.%s, 0) < 0);", flag,
-                        skip_name));
-  }
-  if (masked >= 0 && status == KILN_OK) {
-    if (x->rank != 3) {
-      return kn_stage_fail(c, stage, "%s counts rows of a batch: %s must have rank 3", masked_name,
-                           x->spec->name);
-    }
-    if (!kn_expr_same(plan->tensors[masked].shape[0], x->shape[0])) {
-      return kn_stage_fail(c, stage, "%s must have as many elements as axis 0 of %s", masked_name,
-                           x->spec->name);
-    }
-    status = kn_stage_line(
-        c, &c->p->early,
-        kn_arena_printf(&plan->arena,
-                        "c.template skip<%s>(is_beyond(c.row, a.%s, a.%s, chain_num_rows(a)));",
-                        flag, x->shape[1]->name, masked_name));
-  }
-  chain->skips = skip >= 0 || masked >= 0;
-  chain->keeps_skipped = chain->skips && !zeroes.number;
-  *out_text = kn_arena_printf(&plan->arena, "%s%s%s%s%s", skip_name ? " skip=" : "",
-                              skip_name ? skip_name : "", masked_name ? " masked=" : "",
-                              masked_name ? masked_name : "",
-                              !chain->skips          ? ""
-                              : chain->keeps_skipped ? " zero_skipped=0"
-                                                     : " zero_skipped=1");
-  return status != KILN_OK || *out_text ? status : kn_plan_no_memory(plan);
+  chain->keeps_skipped = chain->skips && !zeroed;
+  *out_text =
+      kn_arena_printf(arena, "%s%s%s%s%s%s%s", skip ? " skip=" : "", skip ? skip->spec->name : "",
+                      masked ? " masked=" : "", masked ? masked->spec->name : "",
+                      valid ? " valid=" : "", valid ? valid->spec->name : "",
+                      !chain->skips          ? ""
+                      : chain->keeps_skipped ? " zero_skipped=0"
+                                             : " zero_skipped=1");
+  return *out_text ? KILN_OK : kn_plan_no_memory(c->p->plan);
 }
 
 static kiln_status check_loaded(struct kn_composer *c, const struct kn_stage_spec *stage,

@@ -37,5 +37,9 @@ KILN_DEVICE bool is_beyond(i64 row, i64 rows_each, const i32* counts, i64 num_ro
   i64 batch = divide(row, rows_each);
   return row - batch * rows_each >= counts[batch];
 }
+// Whether a row lies behind the first *count, of which there may be fewer than none or more than all.
+KILN_DEVICE bool is_beyond(i64 row, const i32* count, i64 num_rows) {
+  return row < num_rows && row >= *count;
+}
 
 }  // namespace kiln

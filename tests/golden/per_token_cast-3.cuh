@@ -32,12 +32,14 @@ constexpr int TILE_THREADS = 64;
 constexpr int TILE_BLOCKS_PER_SM = 20;
 constexpr bool HAS_X_SF = false;
 constexpr bool HAS_NONFINITE_COUNT = false;
+constexpr bool HAS_NUM_VALID_ROWS = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
 using out_t = e2m1;
 using out_sf_t = f32;
 using x_sf_t = f32;
 using nonfinite_count_t = i64;
+using num_valid_rows_t = i32;
 struct kiln_args {
   i64 num_tokens;
   const x_t* x;
@@ -48,9 +50,10 @@ struct kiln_args {
   i64 x_sf_stride0;
   i64 x_sf_stride1;
   nonfinite_count_t* nonfinite_count;
+  const num_valid_rows_t* num_valid_rows;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 80, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 88, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_tokens;
 }

@@ -25,9 +25,11 @@ constexpr bool IS_TALL = false;
 constexpr int TILE_VALUES = 16;
 constexpr int TILE_THREADS = 448;
 constexpr int TILE_BLOCKS_PER_SM = 3;
+constexpr bool HAS_NUM_VALID_ROWS = false;
 using x_t = e4m3;
 using x_sf_t = f32;
 using out_t = bf16;
+using num_valid_rows_t = i32;
 struct kiln_args {
   i64 num_tokens;
   const x_t* x;
@@ -36,8 +38,9 @@ struct kiln_args {
   i64 x_sf_stride0;
   i64 x_sf_stride1;
   out_t* out;
+  const num_valid_rows_t* num_valid_rows;
 };
-static_assert(sizeof(kiln_args) == 56, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 64, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_tokens;
 }

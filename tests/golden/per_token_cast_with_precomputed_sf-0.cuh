@@ -25,10 +25,12 @@ constexpr int TILE_VALUES = 16;
 constexpr int TILE_THREADS = 448;
 constexpr int TILE_BLOCKS_PER_SM = 4;
 constexpr bool HAS_NONFINITE_COUNT = false;
+constexpr bool HAS_NUM_VALID_ROWS = false;
 using x_t = bf16;
 using sf_t = f32;
 using out_t = e4m3;
 using nonfinite_count_t = i64;
+using num_valid_rows_t = i32;
 struct kiln_args {
   i64 num_tokens;
   const x_t* x;
@@ -38,8 +40,9 @@ struct kiln_args {
   i64 sf_stride1;
   out_t* out;
   nonfinite_count_t* nonfinite_count;
+  const num_valid_rows_t* num_valid_rows;
 };
-static_assert(sizeof(kiln_args) == 64, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 72, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_tokens;
 }

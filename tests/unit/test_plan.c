@@ -141,6 +141,10 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
        "op: stage dequantize: x is bf16; allowed are f32, and i32 of packed exponents"},
       {"[{load: q}, {dequantize: {sf: out_sf, block: [1, hidden]}}]",
        "op: stage dequantize: sf must name an input tensor of the spec"},
+      {"[{load: {data: x, valid: b}}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage load: b must have 1 element"},
+      {"[{load: {data: x, valid: less}}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage load: less is f32; allowed: i32"},
       {"[{load: x}, {store: {data: out}}]",
        "op: stage store: out is e4m3; values are stored as f32, f16 or bf16"},
       {"[{load: x}, {store: {data: out_bf16, sf: out_sf}}]",
@@ -229,6 +233,31 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
   }
 }
 
+static void rows_are_skipped_where_a_scale_block_has_one(void **state) {
+  static const char *const blocks[] = {"[32, 32]", "[128, 1]"};
+  (void)state;
+  for (size_t i = 0; i < 2; ++i) {
+    char text[1024], message[128];
+    (void)snprintf(text, sizeof text,
+                   "operator: op\n"
+                   "params: {hidden: {type: int, min: 1}}\n"
+                   "tensors:\n"
+                   "  x: {role: in, dtype: bf16, shape: [num_tokens, hidden]}\n"
+                   "  n: {role: in, dtype: i32, shape: [1]}\n"
+                   "  out: {role: out, dtype: e4m3, shape: [num_tokens, hidden]}\n"
+                   "chain: [{load: {data: x, valid: n}}, {quantize: {to: e4m3, sf_block: %s}}, "
+                   "{store: {data: out}}]\nexamples: [{hidden: 64}]\n",
+                   blocks[i]);
+    (void)snprintf(message, sizeof message,
+                   "op: rows are skipped where scale blocks are of one row, not of %d",
+                   i ? 128 : 32);
+    struct kn_spec *spec = parse_spec("op.yaml", text);
+    assert_null(make_plan(spec, "sm_90a", "hidden=64"));
+    assert_string_equal(kn_error_last()->message, message);
+    kn_spec_free(spec);
+  }
+}
+
 static void swiglu_needs_an_even_row(void **state) {
   char text[2048];
   (void)state;
@@ -259,9 +288,9 @@ static void a_param_may_name_another(void **state) {
 
 static void slots_follow_the_spec(void **state) {
   static const char *const fields[] = {
-      "num_tokens",  "x",    "x_stride0",    "out",          "out_sf",
-      "out_sf_ld",   "x_sf", "x_sf_stride0", "x_sf_stride1", "nonfinite_count",
-      "sf_clamp_min"};
+      "num_tokens",     "x",           "x_stride0",    "out",          "out_sf",
+      "out_sf_ld",      "x_sf",        "x_sf_stride0", "x_sf_stride1", "nonfinite_count",
+      "num_valid_rows", "sf_clamp_min"};
   (void)state;
   struct kn_spec *spec = shipped_spec("quant/per_token_cast");
   struct kn_plan *plan = make_plan(spec, "sm_100a", CAST " use_tma_aligned_col_major_sf=true");
@@ -346,6 +375,7 @@ int main(void) {
       cmocka_unit_test(a_request_is_refused_in_one_sentence),
       cmocka_unit_test(a_tile_that_needs_too_much_shared_memory_is_refused),
       cmocka_unit_test(a_stage_list_that_cannot_work_is_refused_with_the_reason),
+      cmocka_unit_test(rows_are_skipped_where_a_scale_block_has_one),
       cmocka_unit_test(swiglu_needs_an_even_row),
       cmocka_unit_test(a_param_may_name_another),
       cmocka_unit_test(slots_follow_the_spec),

@@ -106,7 +106,7 @@ static void per_token_cast_has_all_its_parts(void **state) {
   assert_null(kn_spec_param(spec, "x"));
 
   assert_int_equal(spec->num_stages, 4);
-  assert_string_equal(spec->chain[0].args[0].key, "");
+  assert_string_equal(spec->chain[0].args[0].key, "data");
   assert_string_equal(spec->chain[0].args[0].values[0]->name, "x");
   arg = &spec->chain[2].args[1];
   assert_string_equal(arg->key, "sf_block");
