@@ -89,6 +89,8 @@ template <bool FULL> struct Vector {
   template <class T> KILN_DEVICE T row_value(const T* p, T outside) const {
     return row < place.num_rows ? p[row] : outside;
   }
+  // Whether the thread is the one of its row that looks at the row's index.
+  KILN_DEVICE bool leads_row() const { return inside && place.column == 0; }
 };
 
 // The context of all of a thread's vectors.

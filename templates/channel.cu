@@ -87,6 +87,7 @@ template <bool FULL> struct Fetch {
   }
   template <class T> KILN_DEVICE void read_columns(const T*, int, f32 (&out)[1]) { out[0] = 0.0f; }
   template <class T> KILN_DEVICE T row_value(const T*, T outside) const { return outside; }
+  KILN_DEVICE bool leads_row() const { return false; }
   template <class G> KILN_DEVICE void read_scales(const G&, int, f32 (&out)[1]) { out[0] = 0.0f; }
 
   // The same of rows from anywhere. Where they lie is asked for all at once.
@@ -172,6 +173,8 @@ template <bool FULL> struct Token {
   template <class T> KILN_DEVICE T row_value(const T* p, T outside) const {
     return row < tile.rows() ? p[tile.token + row] : outside;
   }
+  // Whether the thread is the one of its row that looks at the row's index.
+  KILN_DEVICE bool leads_row() const { return tile.channel == 0 && group == 0 && row < tile.rows(); }
 };
 
 // A thread's values between load and quantize: in registers, or in shared memory where the gate was.

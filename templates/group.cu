@@ -130,6 +130,9 @@ template <bool FULL> struct Group {
     return row < num_rows ? p[row] : outside;
   }
 
+  // Whether the thread is the one of its row that looks at the row's index.
+  KILN_DEVICE bool leads_row() const { return chunk == 0 && inside && !skipped; }
+
   // The largest of the lanes that share a scale factor.
   KILN_DEVICE Amax share(Amax amax) {
 #pragma unroll

@@ -208,6 +208,8 @@ template <bool FULL> struct Row {
   template <class T> KILN_DEVICE T row_value(const T* p, T outside) const {
     return is_row() ? p[row] : outside;
   }
+  // Whether the thread is the one of its row that looks at the row's index.
+  KILN_DEVICE bool leads_row() const { return threadIdx.x == 0 && first == 0 && is_row() && !skipped; }
 
   // What is outside the row takes no part in its amax: it is 0, unless a stage made it something else.
   KILN_DEVICE void see(const f32 (&v)[COUNT]) {

@@ -27,6 +27,13 @@ static bool is_skipped(const struct kn_oracle_chain *chain, int64_t row) {
   return row % each >= (int32_t)kn_oracle_get(masked, row / each * masked->strides[0]);
 }
 
+static void check_map(const struct kn_oracle_chain *chain, int64_t row) {
+  const kiln_tensor *map = chain->gather;
+  if (!map || chain->is_skipped) return;
+  row = (int32_t)kn_oracle_get(map, row * map->strides[0]);
+  kn_oracle_check_index(chain->error, row, chain->in->shape[0]);
+}
+
 static void run_load(struct kn_oracle_chain *chain, const struct kn_oracle_stage *stage) {
   const kiln_tensor *x = chain->in;
   const int last = x->rank - 1;
@@ -35,6 +42,7 @@ static void run_load(struct kn_oracle_chain *chain, const struct kn_oracle_stage
   chain->exact = true;
   chain->is_skipped = is_skipped(chain, chain->first);
   for (int64_t i = 0; i < chain->rows; ++i) {
+    check_map(chain, chain->first + i);
     const int64_t base = chain->is_skipped ? -1 : row_offset(chain, chain->first + i);
     for (int64_t j = 0; j < chain->cols; ++j) {
       const float value =
@@ -105,6 +113,7 @@ static kiln_status parse_load(const struct parser *p, struct kn_oracle_stage *st
   chain->skip = input_of(p, "skip", 1);
   chain->masked = input_of(p, "masked", 1);
   chain->valid = input_of(p, "valid", 1);
+  chain->error = input_of(p, "error", 1);
   chain->zero_skipped = argument(p->line, "zero_skipped", zero) && strcmp(zero, "1") == 0;
   if (!chain->in) return KILN_E_ARGUMENT;
   chain->num_rows = chain->gather          ? chain->gather->shape[0]
@@ -207,6 +216,7 @@ static kiln_status parse_scale_by_weight(const struct parser *p, struct kn_oracl
   stage->run = kn_oracle_scale_by_weight;
   stage->tensor = input_of(p, "weights", 2);
   stage->index = input_of(p, "index", 1);
+  stage->error = input_of(p, "error", 1);
   return stage->tensor && stage->index ? KILN_OK : KILN_E_ARGUMENT;
 }
 

@@ -41,6 +41,7 @@ struct kn_oracle_stage {
   const kiln_tensor *tensor, *index; /* bias; weights and their index; a gate's counters;
                                         what is added and the sum; weights of a norm; scale
                                         factors of codes */
+  const kiln_tensor *error;          /* of scale_by_weight */
   int64_t block_rows, block_cols;    /* that share one of these */
 };
 
@@ -54,7 +55,8 @@ struct kn_oracle_chain {
   const kiln_tensor *in, *data, *sf;
   const kiln_tensor *written_data, *written_sf; /* or NULL: see kn_oracle_job */
   int64_t num_rows;
-  const kiln_tensor *gather, *skip, *masked, *valid; /* of load; NULL where they are absent */
+  const kiln_tensor *gather, *skip, *masked, *valid,
+      *error; /* of load; NULL where they are absent */
   bool zero_skipped;
 
   int64_t first, rows;             /* the band */

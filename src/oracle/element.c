@@ -237,8 +237,10 @@ void kn_oracle_scale_by_weight(struct kn_oracle_chain *chain, const struct kn_or
   const kiln_tensor *weights = stage->tensor, *index = stage->index;
   for (int64_t i = 0; i < chain->rows; ++i) {
     const int32_t at = (int32_t)kn_oracle_get(index, (chain->first + i) * index->strides[0]);
-    const bool is_there = at >= 0 && at < weights->shape[0] * weights->shape[1];
+    const int64_t range = weights->shape[0] * weights->shape[1];
+    const bool is_there = at >= 0 && at < range;
     const float weight = is_there ? kn_oracle_float(kn_oracle_get(weights, at)) : 0;
+    if (!chain->is_skipped) kn_oracle_check_index(stage->error, at, range);
     for (int64_t j = 0; j < chain->cols; ++j) {
       struct kn_oracle_values *v = &chain->values[i * chain->cols + j];
       *v = weighted(*v, is_there, weight);

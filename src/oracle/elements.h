@@ -42,6 +42,10 @@ void kn_oracle_put_index(const kiln_tensor *tensor, int64_t offset, int64_t inde
 /* An element of a float dtype, and one to nearest even. */
 float kn_oracle_get_float(const kiln_tensor *tensor, int64_t offset);
 void kn_oracle_put_float(const kiln_tensor *tensor, int64_t offset, float value);
+/* An index that is out of range sets bit 0 of the error word, if there is one. */
+static inline void kn_oracle_check_index(const kiln_tensor *error, int64_t index, int64_t range) {
+  if (error && index >= range) kn_oracle_put(error, 0, kn_oracle_get(error, 0) | 1);
+}
 /* Where an element of a matrix lies. */
 static inline int64_t kn_oracle_at(const kiln_tensor *tensor, int64_t row, int64_t column) {
   return row * tensor->strides[0] + column * tensor->strides[1];

@@ -5,14 +5,14 @@
  *
  * Chain text, one stage a line, arguments in this order, absent optional ones left out:
  *   load x gather=pos_to_token skip=pos_to_expert masked=masked_m valid=num_valid_rows
- *        zero_skipped=1
+ *        zero_skipped=1 error=error
  *   dequantize sf=x_sf rows=1 cols=128
  *   round to=bf16
  *   silu | gelu | gelu_tanh | relu2
  *   swiglu clamp=swiglu_clamp_value count=clamped_count math=fast       geglu likewise
  *   clamp min=low max=high
  *   add_bias bias=bias
- *   scale_by_weight weights=topk_weights index=pos_to_token_topk
+ *   scale_by_weight weights=topk_weights index=pos_to_token_topk error=error
  *   residual_add in=residual out=residual
  *   rmsnorm weight=weight eps=eps
  *   quantize to=e4m3 rows=128 cols=1 round_sf=0 layout=row_major clamp_min=sf_clamp_min sf=given

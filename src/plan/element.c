@@ -139,7 +139,7 @@ kiln_status kn_add_bias(struct kn_composer *c, const struct kn_stage_spec *stage
 kiln_status kn_add_weight(struct kn_composer *c, const struct kn_stage_spec *stage) {
   static const kiln_dtype weight_dtype = KILN_F32, index_dtype = KILN_I32;
   struct kn_plan *plan = c->p->plan;
-  const char *slots = NULL, *tokens = NULL;
+  const char *slots = NULL, *tokens = NULL, *error = NULL;
   int weights = -1, index = -1;
   kiln_status status = kn_stage_input(c, stage, "weights", 2, &weight_dtype, 1, &weights);
   if (status == KILN_OK) status = kn_stage_input(c, stage, "index", 1, &index_dtype, 1, &index);
@@ -163,6 +163,11 @@ kiln_status kn_add_weight(struct kn_composer *c, const struct kn_stage_spec *sta
       c, in_row ? c->lines : &c->p->early,
       kn_arena_printf(&plan->arena, "i32 i%d = c.row_value(a.%s, -1);", id, i->spec->name));
   if (status == KILN_OK) {
+    status = kn_stage_error(c, stage, in_row ? c->lines : &c->p->early,
+                            kn_arena_printf(&plan->arena, "i%d", id),
+                            kn_arena_printf(&plan->arena, "%s * %s", tokens, slots), &error);
+  }
+  if (status == KILN_OK) {
     status = kn_stage_line(
         c, in_row ? c->lines : &c->p->after_load,
         kn_arena_printf(&plan->arena, "auto w%d = stage::find_weight(a.%s, %s * %s, i%d);", id,
@@ -170,6 +175,6 @@ kiln_status kn_add_weight(struct kn_composer *c, const struct kn_stage_spec *sta
   }
   if (status != KILN_OK) return status;
   return add(c, stage, "", kn_arena_printf(&plan->arena, ", w%d", id),
-             kn_arena_printf(&plan->arena, "scale_by_weight weights=%s index=%s", w->spec->name,
-                             i->spec->name));
+             kn_arena_printf(&plan->arena, "scale_by_weight weights=%s index=%s%s", w->spec->name,
+                             i->spec->name, error));
 }

@@ -207,11 +207,24 @@ static kiln_status check_loaded(struct kn_composer *c, const struct kn_stage_spe
   return KILN_OK;
 }
 
+/* What is out of range in the map of rows, but for rows that are skipped, may be noted. */
+static kiln_status check_map(struct kn_composer *c, const struct kn_stage_spec *stage,
+                             const struct kn_plan_tensor *x, const char **out_text) {
+  const char *gather = kn_stage_arg_name(stage, "gather"), *range = NULL;
+  if (!gather) return kn_stage_fail(c, stage, "error needs a map of rows: gather");
+  if (kn_stage_is_absent(c, stage, "gather")) return KILN_OK;
+  kiln_status status = kn_stage_extent(c, stage, x, 0, &range);
+  if (status != KILN_OK) return status;
+  return kn_stage_error(c, stage, &c->p->early,
+                        kn_arena_printf(&c->p->plan->arena, "c.row_value(a.%s, -1)", gather), range,
+                        out_text);
+}
+
 kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage) {
   struct kn_plan *plan = c->p->plan;
   struct kn_chain *chain = &c->p->chain;
   const char *name = kn_stage_arg_name(stage, kn_find_stage_arg(stage, "data") ? "data" : "");
-  const char *gather = kn_stage_arg_name(stage, "gather"), *rows = NULL, *skips = NULL;
+  const char *gather = kn_stage_arg_name(stage, "gather"), *rows = NULL, *skips = NULL, *error = "";
   int index = kn_tensor_index(plan, name);
   if (index < 0 || plan->tensors[index].spec->role == KILN_OUT) {
     return kn_stage_fail(c, stage, "'%s' is no input tensor of the spec", name ? name : "");
@@ -220,6 +233,9 @@ kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage
   kiln_status status = check_loaded(c, stage, x);
   if (status == KILN_OK) status = rows_of(c, stage, x, &rows);
   if (status == KILN_OK) status = add_skips(c, stage, x, &skips);
+  if (status == KILN_OK && kn_find_stage_arg(stage, "error")) {
+    status = check_map(c, stage, x, &error);
+  }
   if (status != KILN_OK) return status;
   chain->load = index;
   chain->is_bf16 = x->dtype == KILN_BF16;
@@ -233,8 +249,8 @@ kiln_status kn_add_load(struct kn_composer *c, const struct kn_stage_spec *stage
   const bool is_gathered = gather && plan->tensors[kn_tensor_index(plan, gather)].present;
   return kn_stage_line(
       c, &c->p->text,
-      kn_arena_printf(&plan->arena, "load %s%s%s%s", name, is_gathered ? " gather=" : "",
-                      is_gathered ? gather : "", skips));
+      kn_arena_printf(&plan->arena, "load %s%s%s%s%s", name, is_gathered ? " gather=" : "",
+                      is_gathered ? gather : "", skips, error));
 }
 
 /* The scale factors lie by rows of the matrix that was loaded, which a map may gather. */

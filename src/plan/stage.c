@@ -136,6 +136,21 @@ kiln_status kn_stage_counters(const struct kn_composer *c, const struct kn_stage
                        tensor->spec->name, extent);
 }
 
+kiln_status kn_stage_error(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                           struct kn_lines *lines, const char *index, const char *range,
+                           const char **out) {
+  struct kn_plan *plan = c->p->plan;
+  int error = -1;
+  kiln_status status = kn_stage_counters(c, stage, "error", KILN_I32, 1, &error);
+  *out = "";
+  if (status != KILN_OK || error < 0) return status;
+  const char *name = plan->spec->tensors[error].name;
+  *out = kn_arena_printf(&plan->arena, " error=%s", name);
+  if (!*out || !index || !range) return kn_plan_no_memory(plan);
+  return kn_stage_line(
+      c, lines, kn_arena_printf(&plan->arena, "check_index(c, %s, %s, a.%s);", index, range, name));
+}
+
 bool kn_stage_is_absent(const struct kn_composer *c, const struct kn_stage_spec *stage,
                         const char *key) {
   const int index = kn_tensor_index(c->p->plan, kn_stage_arg_name(stage, key));

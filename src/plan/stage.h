@@ -51,6 +51,11 @@ kiln_status kn_stage_input(const struct kn_composer *c, const struct kn_stage_sp
 /* The same for one of `extent` elements that a kernel reads and writes. */
 kiln_status kn_stage_counters(const struct kn_composer *c, const struct kn_stage_spec *stage,
                               const char *key, kiln_dtype dtype, int64_t extent, int *out_index);
+/* What argument `error` adds to a stage with an index tensor, read as `index` in CUDA and below
+   `range`: a line that notes what is out of range, and *out its text; both may be absent. */
+kiln_status kn_stage_error(const struct kn_composer *c, const struct kn_stage_spec *stage,
+                           struct kn_lines *lines, const char *index, const char *range,
+                           const char **out);
 /* Whether an argument names an optional tensor that is absent. */
 bool kn_stage_is_absent(const struct kn_composer *c, const struct kn_stage_spec *stage,
                         const char *key);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Where a chain's rows lie in the matrix that is loaded, if not one stride apart from the first.
 #pragma once
-#include "kiln/types.cuh"
+#include "kiln/error.cuh"
 
 namespace kiln {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Rows of a few elements that one thread holds: the slots of a token. Indices that are out of range
-// count as -1, and say so in the error word.
+// Rows of a few elements that one thread holds: the slots of a token.
 #pragma once
 #include "kiln/access.cuh"
+#include "kiln/error.cuh"
 
 namespace kiln {
 
@@ -50,17 +50,6 @@ template <bool FULL, int N, class T> KILN_DEVICE void write_slots(T* p, const T 
     gather(words, vector);
     ptx::store_cs(reinterpret_cast<vector_t*>(p) + i, vector);
   }
-}
-
-// Whether `index` names one of `range`; one too large is noted in *is_stray.
-template <class T> KILN_DEVICE bool is_within(T index, i64 range, bool* is_stray) {
-  *is_stray = *is_stray || index >= range;
-  return index >= 0 && index < range;
-}
-
-// The error word, if there is one, gets its bit.
-KILN_DEVICE void flag_stray(i32* error, bool is_stray) {
-  if (error && is_stray) atomicOr(error, 1);
 }
 
 // Where the experts of a model lie: per_rank on each rank of the expert-parallel groups, copied over

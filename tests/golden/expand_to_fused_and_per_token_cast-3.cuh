@@ -29,6 +29,7 @@ constexpr int TILE_THREADS = 64;
 constexpr int TILE_BLOCKS_PER_SM = 18;
 constexpr bool HAS_NONFINITE_COUNT = false;
 constexpr bool HAS_NUM_VALID_ROWS = false;
+constexpr bool HAS_ERROR = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
 using pos_to_token_t = i32;
@@ -37,6 +38,7 @@ using out_t = e2m1;
 using out_sf_t = f32;
 using nonfinite_count_t = i64;
 using num_valid_rows_t = i32;
+using error_t = i32;
 struct kiln_args {
   i64 num_tokens;
   i64 num_expanded_tokens;
@@ -48,9 +50,10 @@ struct kiln_args {
   out_sf_t* out_sf;
   nonfinite_count_t* nonfinite_count;
   const num_valid_rows_t* num_valid_rows;
+  error_t* error;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 88, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 96, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_expanded_tokens;
 }

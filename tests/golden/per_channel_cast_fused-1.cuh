@@ -30,6 +30,7 @@ constexpr int TILE_BLOCKS_PER_SM = 4;
 constexpr bool HAS_POS_TO_TOKEN = true;
 constexpr bool HAS_X_SF = false;
 constexpr bool HAS_NONFINITE_COUNT = false;
+constexpr bool HAS_ERROR = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
 using pos_to_token_t = i32;
@@ -37,6 +38,7 @@ using out_t = e4m3;
 using out_sf_t = f32;
 using x_sf_t = f32;
 using nonfinite_count_t = i64;
+using error_t = i32;
 struct kiln_args {
   i64 num_tokens;
   i64 num_expanded_tokens;
@@ -49,9 +51,10 @@ struct kiln_args {
   i64 x_sf_stride0;
   i64 x_sf_stride1;
   nonfinite_count_t* nonfinite_count;
+  error_t* error;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 96, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 104, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_expanded_tokens;
 }

@@ -143,6 +143,8 @@ static void a_stage_list_that_cannot_work_is_refused_with_the_reason(void **stat
        "op: stage dequantize: sf must name an input tensor of the spec"},
       {"[{load: {data: x, valid: b}}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
        "op: stage load: b must have 1 element"},
+      {"[{load: {data: x, error: b}}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
+       "op: stage load: error needs a map of rows: gather"},
       {"[{load: {data: x, valid: less}}, {quantize: {to: e4m3, sf_block: [1, hidden]}}]",
        "op: stage load: less is f32; allowed: i32"},
       {"[{load: x}, {store: {data: out}}]",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kiln/types.cuh"
+#include "kiln/error.cuh"
 
 namespace kiln::stage {
 
