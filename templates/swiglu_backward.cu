@@ -5,9 +5,10 @@
 // The sum over a row, which is the gradient of its weight, is a tree over the columns of a segment, left
 // in the workspace; the step `weights` adds the segments up for each slot in the order of columns.
 //
-// Parameters: HIDDEN, NUM_PER_CHANNELS, ROUND_SF, HAS_SWIGLU_CLAMP_VALUE, HAS_SF_CLAMP_MIN
+// Parameters: HIDDEN, NUM_PER_CHANNELS, ROUND_SF, HAS_SWIGLU_CLAMP_VALUE, HAS_SF_CLAMP_MIN, HAS_NONFINITE_COUNT,
+//             HAS_ERROR
 // Launch: rows: 256 threads, 8 warps; weights: 256 threads, one a slot. Workspace: 4 bytes a segment
-// needs: kiln/rowwise.cuh kiln/rows.cuh kiln/clamp.cuh
+// needs: kiln/rowwise.cuh kiln/rows.cuh kiln/clamp.cuh kiln/counters.cuh kiln/error.cuh
 namespace kiln {
 
 constexpr int COLS = int(HIDDEN), VALUES = 8, SEGMENT = 32 * VALUES, WARPS = 8;
@@ -102,6 +103,7 @@ template <bool FULL> KILN_DEVICE void run_rows(const kiln_args& a) {
     kiln::read<FULL>(a.grad_out + row * COLS + column, true, g);
   }
   bool is_there = index >= 0 && index < a.num_tokens * a.num_topk;
+  if constexpr (HAS_ERROR) flag_stray(a.error, column == 0 && index >= a.num_tokens * a.num_topk);
   f32 w = is_there ? a.weight[index] : 0.0f;
   f32 out[VALUES], products[VALUES];
 #pragma unroll
@@ -112,6 +114,12 @@ template <bool FULL> KILN_DEVICE void run_rows(const kiln_args& a) {
     out[i] = zero_unless(is_there, __fmul_rn(d.act, w));
     l[i] = zero_unless(is_there, d.gate);
     r[i] = zero_unless(is_there, d.up);
+  }
+  if constexpr (HAS_NONFINITE_COUNT) {
+    i32 n = 0;
+#pragma unroll
+    for (int i = 0; i < VALUES; ++i) n += inside ? is_nonfinite(l[i]) + is_nonfinite(r[i]) : 0;
+    add_warp_counter(n, a.nonfinite_count);
   }
   store_half<FULL>(a, l, row, column, inside);
   store_half<FULL>(a, r, row, COLS + column, inside);
@@ -128,6 +136,7 @@ KILN_DEVICE void run_weights(const kiln_args& a) {
   if (slot >= a.num_tokens * a.num_topk) return;
   i32 row = a.token_topk_to_pos[slot];
   f32 sum = 0.0f;
+  if constexpr (HAS_ERROR) flag_stray(a.error, row >= a.num_expanded_tokens);
   if (row >= 0 && row < a.num_expanded_tokens) {
     const f32* sums = reinterpret_cast<const f32*>(a.workspace) + i64(row) * SEGMENTS;
     for (int i = 0; i < SEGMENTS; ++i) sum = __fadd_rn(sum, sums[i]);

@@ -10,7 +10,7 @@ enum { FUNCTION_STEPS = 2, PRODUCT_STEPS = 4 }; /* ulp of 1 / (1 + exp), and of 
 
 struct backward {
   const struct kn_oracle_job *job;
-  const kiln_tensor *x, *x_sf, *grad_out, *weight, *index, *position;
+  const kiln_tensor *x, *x_sf, *grad_out, *weight, *index, *position, *error; /* error: or NULL */
   const struct kn_oracle_tensor *out, *x_grad, *weight_grad;
   int64_t num_rows, hidden, block, num_slots;
   bool has_clamp;
@@ -100,6 +100,7 @@ static void run_row(const struct backward *b, struct kn_oracle_chain *chain, int
   const int32_t index = (int32_t)kn_oracle_get(b->index, row);
   const bool is_there = index >= 0 && index < b->num_slots;
   const float w = is_there ? kn_oracle_float(kn_oracle_get(b->weight, index)) : 0;
+  kn_oracle_check_index(b->error, index, b->num_slots);
   b->sums[row] = b->magnitudes[row] = 0;
   for (int64_t j = 0; j < b->hidden; ++j) {
     const float g = kn_oracle_decode(KILN_BF16, kn_oracle_get(b->grad_out, row * b->hidden + j));
@@ -129,6 +130,7 @@ static void run_weights(const struct backward *b) {
   for (int64_t i = 0; i < b->num_slots; ++i) {
     const int32_t row = (int32_t)kn_oracle_get(b->position, i);
     const bool is_there = row >= 0 && row < b->num_rows;
+    kn_oracle_check_index(b->error, row, b->num_rows);
     uint32_t bits = kn_oracle_bits(is_there ? (float)b->sums[row] : 0);
     if (written && is_there) {
       const float is = kn_oracle_float(kn_oracle_get(written, i));
@@ -164,6 +166,7 @@ static bool flag(const struct kn_oracle_case *c, const char *name) {
 static bool begin(const struct backward *b, struct kn_oracle_chain *chain) {
   const struct kn_oracle_job *job = b->job;
   const struct kn_oracle_scalar *clamp_min = kn_oracle_scalar(job->c, "sf_clamp_min");
+  const struct kn_oracle_tensor *nonfinite = kn_oracle_tensor(job->c, "nonfinite_count");
   bool all = true;
   const struct kn_oracle_tensor *data = find(job, "x_grad_fp8", &all);
   const struct kn_oracle_tensor *sf = find(job, "x_grad_fp8_sf", &all);
@@ -176,6 +179,10 @@ static bool begin(const struct backward *b, struct kn_oracle_chain *chain) {
                                   .round_sf = flag(job->c, "round_sf"),
                                   .layout = KN_ORACLE_ROW_MAJOR,
                                   .clamp_min = clamp_min ? (float)clamp_min->value : -1};
+  if (nonfinite) chain->quantize.nonfinite = &nonfinite->tensor;
+  if (nonfinite && job->written) {
+    chain->quantize.written_nonfinite = &job->written[nonfinite - job->c->tensors].tensor;
+  }
   chain->data = &data->tensor;
   chain->sf = &sf->tensor;
   if (job->written) {
@@ -204,7 +211,9 @@ kiln_status kn_oracle_run_swiglu_backward(const struct kn_oracle_job *job) {
   const struct kn_oracle_scalar *clamp = kn_oracle_scalar(job->c, "swiglu_clamp_value");
   struct kn_oracle_chain chain;
   kiln_status status = KILN_OK;
+  const struct kn_oracle_tensor *error = kn_oracle_tensor(job->c, "error");
   if (!all) return KILN_E_ARGUMENT;
+  b.error = error ? &error->tensor : NULL;
   b.num_rows = b.x->shape[0];
   b.hidden = b.x->shape[1] / 2;
   b.block = b.x_sf->shape[1] > 0 ? b.x->shape[1] / b.x_sf->shape[1] : 1;
@@ -218,6 +227,7 @@ kiln_status kn_oracle_run_swiglu_backward(const struct kn_oracle_job *job) {
   } else {
     for (int64_t row = 0; row < b.num_rows; ++row) run_row(&b, &chain, row);
     run_weights(&b);
+    kn_oracle_store_nonfinite(&chain);
     free(chain.values);
   }
   free(b.sums);

@@ -19,6 +19,13 @@ template <class C, int N> KILN_DEVICE void see_nonfinite(C& c, const f32 (&v)[N]
   for (int i = 0; i < N; ++i) c.nonfinite.n[0] += c.is_counted(i) && is_nonfinite(v[i]);
 }
 
+// Adds the counts of a warp's threads to a counter, where blocks have no barrier.
+KILN_DEVICE void add_warp_counter(i32 n, i64* to) {
+#pragma unroll
+  for (int other = 16; other > 0; other /= 2) n += __shfl_xor_sync(0xffffffffu, n, other);
+  if (threadIdx.x % 32 == 0 && n > 0) atomicAdd(reinterpret_cast<u64*>(to), u64(n));
+}
+
 // Adds the counts of a block's threads to the counters: integers, so that the order does not matter.
 template <int WARPS, int N>
 KILN_DEVICE void add_counters(const Counters<N>& counters, u32* warp_counts) {

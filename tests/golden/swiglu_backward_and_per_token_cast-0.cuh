@@ -4,6 +4,8 @@ constexpr int TARGET = 90;
 constexpr i64 HIDDEN = 7168;
 constexpr i64 NUM_PER_CHANNELS = 128;
 constexpr bool ROUND_SF = false;
+constexpr bool HAS_NONFINITE_COUNT = false;
+constexpr bool HAS_ERROR = false;
 constexpr bool HAS_SWIGLU_CLAMP_VALUE = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = e4m3;
@@ -28,6 +30,10 @@ using x_grad_t = bf16;
 constexpr int X_GRAD_RANK = 2;
 using weight_grad_t = f32;
 constexpr int WEIGHT_GRAD_RANK = 2;
+using nonfinite_count_t = i64;
+constexpr int NONFINITE_COUNT_RANK = 1;
+using error_t = i32;
+constexpr int ERROR_RANK = 1;
 struct kiln_args {
   i64 num_expanded_tokens;
   i64 num_tokens;
@@ -43,9 +49,11 @@ struct kiln_args {
   x_grad_fp8_sf_t* x_grad_fp8_sf;
   x_grad_t* x_grad;
   weight_grad_t* weight_grad;
+  nonfinite_count_t* nonfinite_count;
+  error_t* error;
   alignas(8) f32 swiglu_clamp_value;
   alignas(8) f32 sf_clamp_min;
   u8* workspace;
 };
-static_assert(sizeof(kiln_args) == 136, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 152, "host and device agree on kiln_args");
 }  // namespace kiln
