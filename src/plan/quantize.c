@@ -250,13 +250,13 @@ kiln_status kn_add_quantize(struct kn_composer *c, const struct kn_stage_spec *s
   return kn_stage_line(c, &c->p->text, text);
 }
 
-/* The error word, `none{}` where the stage has none or it is absent. */
+/* The error word, `nullptr` where the stage has none or it is absent. */
 static kiln_status error_text(struct kn_composer *c, const struct kn_stage_spec *stage,
                               const char **out, const char **out_name) {
   const struct kn_plan *plan = c->p->plan;
   int index = -1;
   kiln_status status = kn_stage_counters(c, stage, "error", KILN_I32, 1, &index);
-  *out = "none{}";
+  *out = "nullptr";
   *out_name = NULL;
   if (status != KILN_OK || index < 0) return status;
   *out_name = plan->spec->tensors[index].name;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Indices that are out of range count as -1, and say so in the error word.
+// The error word: what a kernel met that it could not take as it was. Indices that are out of range count
+// as -1, and say so there.
 #pragma once
 #include "kiln/types.cuh"
 

@@ -22,6 +22,7 @@ constexpr bool BF16_VALUES = false;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 using input_t = e4m3;

@@ -54,7 +54,7 @@ template <class C> KILN_DEVICE auto chain_load(const kiln_args& a, C& c) {
   return v0;
 }
 template <class C, class V> KILN_DEVICE void chain_store(const kiln_args& a, C& c, const V& v) {
-  auto v1 = stage::requantize<e4m3, 1, 32>(c, v, a.x_sf, a.x_sf_stride0, a.x_sf_stride1, own_rows{}, none{});
+  auto v1 = stage::requantize<e4m3, 1, 32>(c, v, a.x_sf, a.x_sf_stride0, a.x_sf_stride1, own_rows{}, nullptr);
   stage::store(c, v1, a.out, i64(7168), a.out_sf, i64(0));
 }
 }  // namespace kiln

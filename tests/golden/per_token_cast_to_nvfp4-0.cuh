@@ -15,16 +15,21 @@ constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_TALL = false;
 constexpr int TILE_VALUES = 16;
 constexpr int TILE_THREADS = 448;
 constexpr int TILE_BLOCKS_PER_SM = 2;
+constexpr bool HAS_NUM_VALID_ROWS = false;
+constexpr bool HAS_NONFINITE_COUNT = false;
 using x_t = bf16;
 using global_t = f32;
 using out_t = e2m1;
 using out_sf_t = e4m3;
+using num_valid_rows_t = i32;
+using nonfinite_count_t = i64;
 struct kiln_args {
   i64 num_tokens;
   const x_t* x;
@@ -32,8 +37,10 @@ struct kiln_args {
   const global_t* global;
   out_t* out;
   out_sf_t* out_sf;
+  const num_valid_rows_t* num_valid_rows;
+  nonfinite_count_t* nonfinite_count;
 };
-static_assert(sizeof(kiln_args) == 48, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 64, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_tokens;
 }

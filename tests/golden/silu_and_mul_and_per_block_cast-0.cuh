@@ -24,6 +24,7 @@ constexpr bool BF16_VALUES = false;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 constexpr int TILE_VALUES = 8;

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kiln/error.cuh"
 #include "kiln/pair.cuh"
 #include "kiln/scale.cuh"
 
 namespace kiln::stage {
-
-KILN_DEVICE void report(none, bool) {}
-KILN_DEVICE void report(i32* error, bool is_lossy) {
-  if (is_lossy) atomicOr(error, 1);
-}
 
 // The exponent of a scale factor, the nearest one where it is no power of two or has none.
 KILN_DEVICE int exponent_of(f32 scale) {
@@ -20,9 +16,9 @@ KILN_DEVICE int exponent_of(f32 scale) {
 // The largest scale factor of a block moves down by 2^6, so that the others' codes, which shrink against
 // it, find room in the small end of F (contract 1, per_block_cast_lossless). What finds none is rounded
 // and reported, as is a scale factor that is no power of two.
-template <class F, int ROWS, int COLS, class C, class V, class S, class R, class E>
+template <class F, int ROWS, int COLS, class C, class V, class S, class R>
 KILN_DEVICE auto requantize(C& c, const V& values, const S* sf, i64 row_stride, i64 column_stride, R rows,
-                            E error) {
+                            i32* error) {
   constexpr int ROOM = 6, LEAST = -30;  // what is shrunk more than 2^LEAST is 0 as well
   constexpr int N = V::COUNT;
   ScaleGrid<ROWS, COLS, S, R> grid = {sf, row_stride, column_stride, rows};
@@ -51,7 +47,7 @@ KILN_DEVICE auto requantize(C& c, const V& values, const S* sf, i64 row_stride, 
     round_two(F{}, low_code, high_code);
     is_lossy |= low_code != low || high_code != high;
   }
-  report(error, is_lossy);
+  flag_stray(error, is_lossy);
   return c.template encode<F>(codes, Scale{__uint_as_float(u32(out) << 23), 0.0f, u32(out)});
 }
 
