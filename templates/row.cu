@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Chains whose scale block is a whole row, or that need a row's sum: one block of threads a row, which
-// waits in registers.
+// Chains whose scale block is a whole row or any part that divides it, or that need a row's sum: one block
+// of threads a row, which waits in registers.
 //
 // A thread holds VECTORS vectors of VALUES values, TILE_THREADS vectors apart, so that accesses
 // coalesce. A row too long for registers waits in shared memory, or is read again (ROW_HELD tells).
-// Where the scale block is only a part of the row, it lies in neighbouring lanes of one warp.
+// Where the scale block is only a part of the row, it lies in neighbouring lanes of one warp, if that comes
+// out even. Else it is loose: it begins anywhere among the vectors, and its amax comes together in shared
+// memory, as an integer maximum of the bits, which no order of threads changes.
 //
 // Parameters: COLS, PARTS, VALUES, SF_ROWS, SF_COLS, SF_LAYOUT, KEEPS_ZERO, KEEPS_SKIPPED, COUNTS,
 //             COUNTS_NONFINITE, COMPUTES_SF, IS_STAGED, HAS_ROW_STAGE, ROW_HELD, HAS_FULL, TILE_THREADS,
 //             TILE_BLOCKS_PER_SM, code_t, chain_num_rows, chain_load, chain_row (where HAS_ROW_STAGE), chain_store
-// Shared bytes: 256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (HAS_COUNTERS ? 16 * warps : 16)
+// Shared bytes: (IS_LOOSE ? 8 * blocks of the row, up to whole 32 : 256) + (IS_STAGED ? 12 * TILE_THREADS : 16)
+//               + (HAS_COUNTERS ? 16 * warps : 16)
 //               + (HAS_ROW_STAGE ? 4 a segment, up to whole 16 : 16) + (ROW_HELD SHARED ? 4 * COLS : 16)
 // needs: kiln/rowwise.cuh
 namespace kiln {
@@ -25,21 +28,24 @@ constexpr bool HAS_COUNTERS = COUNTS || COUNTS_NONFINITE;
 
 constexpr bool IS_PACKED = SF_LAYOUT == SfLayout::PACKED_UE8M0;
 constexpr bool IS_WHOLE = SF_COLS == COLS;  // the scale block is the row
-constexpr bool NEEDS_AMAX = IS_WHOLE && COMPUTES_SF;
 constexpr int LANES = IS_WHOLE ? 32 : SF_COLS / VALUES;  // threads that share a scale factor
 constexpr int WORD_LANES = LANES * (IS_PACKED && !IS_WHOLE ? 4 : 1);  // and that write one word of them
+constexpr bool IS_LOOSE = !IS_WHOLE && ((LANES & (LANES - 1)) != 0 || WORD_LANES > 32);
+constexpr bool NEEDS_AMAX = (IS_WHOLE || IS_LOOSE) && COMPUTES_SF;
+constexpr int BLOCKS = COLS / SF_COLS;  // of the row
+constexpr int MAXIMA = IS_LOOSE ? int(align_up(BLOCKS, 4)) : 32;
 constexpr int SCALES = IS_WHOLE ? 1 : HELD;                           // of a thread's vectors
 constexpr int SF_COLUMNS = int(ceil_div(COLS / SF_COLS, IS_PACKED ? 4 : 1));
 
 static_assert(TILE_THREADS % 32 == 0 && TILE_THREADS <= 1024, "whole warps");
 static_assert(SF_ROWS == 1 && COLS % SF_COLS == 0, "blocks of one row");
-static_assert(IS_WHOLE || (SF_COLS % VALUES == 0 && WORD_LANES <= 32), "a block and a word fit one warp");
+static_assert(IS_WHOLE || SF_COLS % VALUES == 0, "vectors do not straddle blocks");
 static_assert(COLS % VALUES == 0, "vectors do not straddle rows");
 static_assert(!IS_STAGED || VALUES == 8, "a staged vector is three words");
 
 struct RowShared {
-  f32 amax[32];
-  u32 has_nan[32];
+  f32 amax[MAXIMA];  // of each warp, or of each loose block
+  u32 has_nan[MAXIMA];
   // e5m6 takes 12 bytes a vector. Through shared memory, a warp stores whole 16-byte pieces.
   alignas(16) u32 stage[IS_STAGED ? TILE_THREADS * 3 : 4];
   alignas(16) u32 counts[HAS_COUNTERS ? WARPS * 4 : 4];  // three a warp of the gate, then one
@@ -48,7 +54,7 @@ struct RowShared {
 };
 
 static_assert(sizeof(RowShared) ==
-                  256 + (IS_STAGED ? 12 * TILE_THREADS : 16) + (HAS_COUNTERS ? 16 * WARPS : 16) +
+                  8 * MAXIMA + (IS_STAGED ? 12 * TILE_THREADS : 16) + (HAS_COUNTERS ? 16 * WARPS : 16) +
                       (HAS_ROW_STAGE ? align_up(SEGMENTS, 4) * 4 : 16) +
                       (ROW_HELD == RowHeld::SHARED ? align_up(COLS, 4) * 4 : 16),
               "the planner counts so");
@@ -213,7 +219,9 @@ template <bool FULL> struct Row {
 
   // What is outside the row takes no part in its amax: it is 0, unless a stage made it something else.
   KILN_DEVICE void see(const f32 (&v)[COUNT]) {
-    if constexpr (KEEPS_ZERO) {
+    if constexpr (IS_LOOSE) {
+      see_blocks(v);
+    } else if constexpr (KEEPS_ZERO) {
       see(amax_of<code_t, BF16_VALUES>(v));
     } else {
 #pragma unroll
@@ -232,8 +240,62 @@ template <bool FULL> struct Row {
     amax.is_ordinary &= seen.is_ordinary;
   }
 
-  // Every thread's amax becomes the row's.
+  KILN_DEVICE void clear_blocks() {
+    for (int i = int(threadIdx.x); i < BLOCKS; i += TILE_THREADS) {
+      s.amax[i] = 0.0f;
+      s.has_nan[i] = 0;
+    }
+    __syncthreads();
+  }
+
+  // The maxima of loose blocks. The first of a block's lanes in the warp gathers those that follow it; the
+  // warp's last ones get their own value back.
+  KILN_DEVICE void see_blocks(const f32 (&v)[COUNT]) {
+    int lane = int(threadIdx.x % 32);
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) {
+      f32 part[VALUES];
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) part[i] = v[h * VALUES + i];
+      Amax seen = amax_of<code_t, BF16_VALUES>(part);
+      int block = vector(h) / LANES, place = vector(h) % LANES;
+      amax.is_ordinary &= seen.is_ordinary;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        bool is_same = place + step < LANES;
+        f32 value = __shfl_down_sync(0xffffffffu, seen.value, step);
+        if (is_same) seen.value = fmaxf(seen.value, value);
+        if constexpr (TELLS_NAN) {
+          int has_nan = __shfl_down_sync(0xffffffffu, int(seen.has_nan), step);
+          seen.has_nan |= is_same && has_nan != 0;
+        }
+      }
+      if ((lane > 0 && place > 0) || block >= BLOCKS) continue;
+      atomicMax(reinterpret_cast<u32*>(&s.amax[block]), __float_as_uint(seen.value));
+      if (TELLS_NAN && seen.has_nan) atomicOr(&s.has_nan[block], 1u);
+    }
+  }
+
+  // What came together of a loose block; 0 beyond the row.
+  KILN_DEVICE Amax amax_of_block(int block) const {
+    bool is_there = block < BLOCKS;
+    return {is_there ? s.amax[block] : 0.0f, TELLS_NAN && is_there && s.has_nan[block] != 0, amax.is_ordinary};
+  }
+
+  // The word of packed scale factors that begins with that of a loose block.
+  template <class F, class M> KILN_DEVICE u32 word_of_blocks(int first_block, M clamp_min) const {
+    u32 word = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      Scale scale = make_scale<F, true>(amax_of_block(first_block + i), clamp_min);
+      if (first_block + i < BLOCKS) word |= scale.ue8m0 << i * 8;
+    }
+    return word;
+  }
+
+  // Every thread's amax becomes the row's, or those of loose blocks are there.
   KILN_DEVICE void reduce() {
+    if constexpr (IS_LOOSE) return __syncthreads();
 #pragma unroll
     for (int lane = 16; lane > 0; lane /= 2) {
       amax.value = fmaxf(amax.value, __shfl_xor_sync(0xffffffffu, amax.value, lane));
@@ -266,9 +328,14 @@ template <bool FULL> struct Row {
 #pragma unroll
       for (int i = 0; i < VALUES; ++i) part[i] = v[h * VALUES + i];
       Amax block = amax;
-      if constexpr (!IS_WHOLE) {
+      if constexpr (IS_LOOSE) {
+        block = amax_of_block(vector(h) / LANES);
+      } else if constexpr (!IS_WHOLE) {
         block = amax_of_lanes<F>(part);
-        q.scale[h] = make_scale<F, ROUND>(block, clamp_min);
+      }
+      if constexpr (!IS_WHOLE) q.scale[h] = make_scale<F, ROUND>(block, clamp_min);
+      if constexpr (IS_LOOSE && IS_PACKED) {
+        if (vector(h) % WORD_LANES == 0) q.scale[h].ue8m0 = word_of_blocks<F>(vector(h) / LANES, clamp_min);
       }
       scale_and_encode<F, ROUND, BF16_VALUES>(part, q.scale[IS_WHOLE ? 0 : h].inv, block, q.codes[h]);
     }
@@ -345,7 +412,7 @@ template <bool FULL> struct Row {
       for (int h = 0; h < HELD; ++h) {
         int at = vector(h);
         Scale word = q.scale[h];
-        if constexpr (IS_PACKED) word.ue8m0 = packed_word(word.ue8m0, at);
+        if constexpr (IS_PACKED && !IS_LOOSE) word.ue8m0 = packed_word(word.ue8m0, at);
         if (at % WORD_LANES == 0 && at < ROW_VECTORS) {
           store_word(word, sf, at / WORD_LANES, ld, is_pad);
         }
@@ -395,6 +462,7 @@ template <bool FULL> KILN_DEVICE void run_row(const kiln_args& a) {
   ptx::grid_launch_dependents();
   ptx::grid_dependency_wait();
   Row<FULL> c(chain_num_rows(a));
+  if constexpr (IS_LOOSE) c.clear_blocks();
   if constexpr (ROW_HELD == RowHeld::REGISTERS) {
     auto loaded = chain_load(a, c);
     if constexpr (HAS_ROW_STAGE) {

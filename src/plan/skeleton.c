@@ -237,21 +237,26 @@ static kiln_status plan_row(struct kn_planner *p) {
   const struct kn_chain *chain = &p->chain;
   const struct kn_plan_tensor *x = &p->plan->tensors[chain->load];
   bool packed = chain->layout == KN_SF_PACKED_UE8M0, whole = chain->sf_cols == chain->cols;
-  /* Four blocks, which share a packed word, lie in one warp. */
-  int64_t wanted = !whole && packed ? at_least(chain->sf_cols / 8, 8) : 8;
+  /* Four blocks, which share a packed word, lie in one warp if they are no wider than 128. */
+  int64_t wanted = !whole && packed ? at_most(at_least(chain->sf_cols / 8, 8), 16) : 8;
   int64_t values = 0, threads = 0;
-  kiln_status status = values_of(p, at_least(power_dividing(chain->cols, wanted), pack_of(p)),
-                                 whole ? chain->cols : chain->sf_cols, &values);
+  if (chain->sf_cols % pack_of(p)) {
+    return kn_fail(KILN_E_UNSUPPORTED,
+                   "%s: the scale block is (1, %" PRId64 "); allowed are multiples of %" PRId64
+                   ", so that codes which share bytes share a scale factor",
+                   p->plan->spec->name, chain->sf_cols, pack_of(p));
+  }
+  kiln_status status = values_of(p, at_least(power_dividing(chain->sf_cols, wanted), pack_of(p)),
+                                 chain->sf_cols, &values);
   if (status != KILN_OK) return status;
   bool staged = chain->format == KILN_E5M6 && values == 8 && chain->data >= 0;
   if (chain->format == KILN_E5M6 && whole && values != 8) {
     return refuse_tile(p, "values", values, "is 8 for whole rows of e5m6");
   }
-  if (!whole && chain->sf_cols / values * (packed ? 4 : 1) > 32) {
-    return refuse_tile(p, "values", values,
-                       "are those whose scale block, or packed word of four "
-                       "blocks, fits one warp");
-  }
+  /* Whether the block lies in neighbouring lanes, or anywhere, so that its amax needs a place. */
+  int64_t lanes = chain->sf_cols / values;
+  bool loose = !whole && ((lanes & (lanes - 1)) || lanes * (packed ? 4 : 1) > 32);
+  int64_t maxima = loose ? align_up(chain->cols / chain->sf_cols, 4) : 32;
   int64_t vectors = chain->cols / values;
   /* Two vectors a thread; e5m6, which converts longest, four. */
   int64_t share = align_up((vectors + (staged ? 3 : 1)) / (staged ? 4 : 2), 32);
@@ -271,7 +276,7 @@ static kiln_status plan_row(struct kn_planner *p) {
   int64_t out_align = staged ? 16 : access_bytes(chain->format, values);
   bool has_full = values > 1 && rows_stay_aligned(p, x_align, out_align);
   int64_t sums = chain->has_row_stage ? align_up((vectors + 31) / 32, 4) * 4 : 16;
-  int64_t shared = 256 + (staged ? threads * 12 : 16) +
+  int64_t shared = maxima * 8 + (staged ? threads * 12 : 16) +
                    (chain->counts || chain->counts_nonfinite ? threads / 2 : 16) + sums;
   status = add_chain_constants(p, values, has_full);
   if (status == KILN_OK) status = kn_add_bool(p, "IS_STAGED", staged);
@@ -413,16 +418,15 @@ kiln_status kn_plan_skeleton(struct kn_planner *p) {
                    ")",
                    p->plan->spec->name, chain->sf_rows, chain->sf_cols);
   }
-  if (chain->has_row_stage && !in_warp && (chain->sf_rows != 1 || chain->sf_cols != chain->cols)) {
-    return kn_fail(
-        KILN_E_UNSUPPORTED,
-        "%s: rmsnorm comes with scale blocks of one row, (1, n) with n of 16, 32, 64, 128 "
-        "that divides the row, or the whole row",
-        p->plan->spec->name);
+  const bool in_row = chain->sf_rows == 1 && chain->cols % chain->sf_cols == 0;
+  if (chain->has_row_stage && !in_row) {
+    return kn_fail(KILN_E_UNSUPPORTED,
+                   "%s: rmsnorm comes with scale blocks of one row, (1, n) with n that divides the "
+                   "row (%" PRId64 "), not of (%" PRId64 ", %" PRId64 ")",
+                   p->plan->spec->name, chain->cols, chain->sf_rows, chain->sf_cols);
   }
   if (in_warp && !chain->has_row_stage) return plan_group(p);
-  if (in_warp) return plan_row(p);
-  if (chain->sf_rows == 1 && chain->sf_cols == chain->cols) return plan_row(p);
+  if (in_row) return plan_row(p);
   if (chain->sf_cols == 1 && (chain->sf_rows == 32 || chain->sf_rows == 128)) {
     return plan_channel(p);
   }
@@ -431,8 +435,7 @@ kiln_status kn_plan_skeleton(struct kn_planner *p) {
   }
   return kn_fail(KILN_E_UNSUPPORTED,
                  "%s: the scale block is (%" PRId64 ", %" PRId64
-                 "); allowed are (1, n) with n of "
-                 "16, 32, 64, 128 that divides the row or the whole row (%" PRId64
+                 "); allowed are (1, n) with n that divides the row (%" PRId64
                  "), (32, 1), (128, 1), and not transposed or e5m6 {32, 128} x {32, 128}",
                  p->plan->spec->name, chain->sf_rows, chain->sf_cols, chain->cols);
 }

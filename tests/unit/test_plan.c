@@ -62,6 +62,66 @@ static void a_tile_that_needs_too_much_shared_memory_is_refused(void **state) {
   expect_refusals("quant/swiglu_forward_and_per_channel_cast_and_transpose", cases, 1);
 }
 
+/* Blocks of one row have any width that divides it and keeps codes together which share bytes. */
+static void a_scale_block_must_fit_the_row(void **state) {
+  static const char text[] =
+      "operator: op\n"
+      "params:\n"
+      "  hidden, m, n: {type: int, min: 1}\n"
+      "  fmt: {type: dtype, one_of: [e4m3, e2m1, e5m6]}\n"
+      "  norm: {type: bool, default: false}\n"
+      "scalars: {eps: {type: f32}}\n"
+      "tensors:\n"
+      "  x: {role: in, dtype: bf16, shape: [num_tokens, hidden]}\n"
+      "  out: {role: out, dtype: fmt, shape: [num_tokens, hidden]}\n"
+      "chain: [{load: x}, {rmsnorm: {eps: eps, when: norm}}, {quantize: {to: fmt, sf_block: "
+      "[m, n]}}, {store: {data: out}}]\n"
+      "examples: [{hidden: 96, fmt: e4m3, m: 1, n: 24}]\n";
+  static const struct {
+    const char *params, *template_path, *message;
+  } cases[] = {
+      {"hidden=96 fmt=e4m3 m=1 n=32", "templates/group.cu", NULL},
+      {"hidden=96 fmt=e4m3 m=1 n=24", "templates/row.cu", NULL},
+      {"hidden=96 fmt=e4m3 m=1 n=24 norm=true", "templates/row.cu", NULL},
+      {"hidden=98304 fmt=e4m3 m=1 n=6", "templates/row.cu", NULL},
+      {"hidden=96 fmt=e4m3 m=1 n=36", NULL,
+       "op: the scale block is (1, 36); allowed are (1, n) with n that divides the row (96), "
+       "(32, 1), (128, 1), and not transposed or e5m6 {32, 128} x {32, 128}"},
+      {"hidden=96 fmt=e4m3 m=2 n=24", NULL,
+       "op: the scale block is (2, 24); allowed are (1, n) with n that divides the row (96), "
+       "(32, 1), (128, 1), and not transposed or e5m6 {32, 128} x {32, 128}"},
+      {"hidden=96 fmt=e4m3 m=1 n=36 norm=true", NULL,
+       "op: rmsnorm comes with scale blocks of one row, (1, n) with n that divides the row (96), "
+       "not of (1, 36)"},
+      {"hidden=96 fmt=e4m3 m=32 n=32 norm=true", NULL,
+       "op: rmsnorm comes with scale blocks of one row, (1, n) with n that divides the row (96), "
+       "not of (32, 32)"},
+      {"hidden=96 fmt=e2m1 m=1 n=3", NULL,
+       "op: the scale block is (1, 3); allowed are multiples of 2, so that codes which share bytes "
+       "share a scale factor"},
+      {"hidden=96 fmt=e5m6 m=1 n=12", NULL,
+       "op: the scale block is (1, 12); allowed are multiples of 8, so that codes which share "
+       "bytes share a scale factor"},
+      {"hidden=98304 fmt=e4m3 m=1 n=3", NULL,
+       "op: its tile needs 262208 bytes of shared memory; sm_90a allows 232448"},
+  };
+  (void)state;
+  struct kn_spec *spec = parse_spec("op.yaml", text);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    struct kn_plan *plan = make_plan(spec, "sm_90a", cases[i].params);
+    if (cases[i].template_path) {
+      if (!plan) fail_msg("'%s': %s", cases[i].params, kn_error_last()->message);
+      assert_string_equal(plan->template_path, cases[i].template_path);
+      kn_plan_free(plan);
+      continue;
+    }
+    if (plan) fail_msg("'%s' was planned", cases[i].params);
+    assert_string_equal(kn_error_last()->message, cases[i].message);
+    assert_int_equal(kn_error_last()->status, KILN_E_UNSUPPORTED);
+  }
+  kn_spec_free(spec);
+}
+
 /* A chain around the stages given, on x [T, hidden] -> out, out_sf. */
 static const char *chain_spec(char *text, size_t capacity, const char *chain) {
   (void)snprintf(text, capacity,
@@ -376,6 +436,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_request_is_refused_in_one_sentence),
       cmocka_unit_test(a_tile_that_needs_too_much_shared_memory_is_refused),
+      cmocka_unit_test(a_scale_block_must_fit_the_row),
       cmocka_unit_test(a_stage_list_that_cannot_work_is_refused_with_the_reason),
       cmocka_unit_test(rows_are_skipped_where_a_scale_block_has_one),
       cmocka_unit_test(swiglu_needs_an_even_row),
