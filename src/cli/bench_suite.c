@@ -42,6 +42,26 @@
 #define CHANNEL "in_dtype=bf16 fmt=e4m3"
 #define SWIGLU_TOKEN "in_dtype=bf16 num_per_channels="
 #define NORM "present.weight=true num_per_channels="
+#define BACK "cast_back_and_per_channel_cast_and_transpose"
+/* From quantised pairs, and back to numbers. */
+#define QUANT_PAIRS(hidden)                                                            \
+  QUANT(hidden, "per_token_cast",                                                      \
+        "in_dtype=e4m3 fmt=e4m3 num_per_channels=128 present.x_sf=true"),              \
+      QUANT(hidden, "per_token_cast",                                                  \
+            "in_dtype=e2m1 fmt=e4m3 num_per_channels=128 present.x_sf=true "           \
+            "x_num_per_channels=32"),                                                  \
+      QUANT(hidden, "cast_back",                                                       \
+            "in_dtype=e4m3 fmt=bf16 num_per_tokens=1 "                                 \
+            "num_per_channels=128"),                                                   \
+      QUANT(hidden, "cast_back",                                                       \
+            "in_dtype=e2m1 fmt=bf16 num_per_tokens=1 "                                 \
+            "num_per_channels=32"),                                                    \
+      QUANT(hidden, "cast_back_e5m6", "fmt=bf16 num_per_channels=" #hidden),           \
+      QUANT_ROWS(hidden, "per_channel_cast_fused",                                     \
+                 "in_dtype=e4m3 fmt=e4m3 present.x_sf=true present.pos_to_token=true", \
+                 " num_tokens=8064"),                                                  \
+      QUANT(hidden, BACK, "in_dtype=e4m3 fmt=e4m3"),                                   \
+      QUANT(hidden, BACK, "in_dtype=e4m3 fmt=e4m3 without_transpose=true")
 #define QUANT_HIDDEN(hidden)                                                                     \
   QUANT(hidden, "per_block_cast", "in_dtype=bf16 fmt=e4m3"),                                     \
       QUANT(hidden, "per_block_cast", "in_dtype=bf16 fmt=e4m3 " PACKED),                         \
@@ -67,7 +87,13 @@
       QUANT(hidden, "residual_rmsnorm_and_per_token_cast", NORM "128"),                          \
       QUANT(hidden, "residual_rmsnorm_and_per_token_cast", NORM "hidden"),                       \
       QUANT(hidden, "rmsnorm_and_per_token_cast_to_e2m1", NORM "16"),                            \
-      QUANT(hidden, "geglu_and_per_token_cast", "num_per_channels=128")
+      QUANT(hidden, "geglu_and_per_token_cast", "num_per_channels=128"),                         \
+      QUANT(hidden, "silu_and_mul_and_per_block_cast", "in_dtype=bf16"),                         \
+      QUANT(hidden, "silu_and_mul_and_per_block_cast", "in_dtype=bf16 math=fast"),               \
+      QUANT(hidden, "silu_and_mul_and_per_block_cast", "in_dtype=bf16 math=fast " PACKED),       \
+      QUANT(hidden, "per_token_cast_to_e5m6", "in_dtype=bf16 num_per_channels=hidden"),          \
+      QUANT(hidden, "per_token_cast_to_e5m6", "in_dtype=bf16 num_per_channels=128"),             \
+      QUANT(hidden, "per_token_cast_to_e5m6", "in_dtype=bf16 num_per_channels=512")
 
 /* As many tokens as a step of decoding has. */
 #define QUANT_FEW(tokens)                                                                      \
@@ -120,6 +146,9 @@ const struct bench_case bench_cases[] = {
     QUANT_HIDDEN(7168),
     QUANT_HIDDEN(4096),
     QUANT_HIDDEN(2048),
+    QUANT_PAIRS(7168),
+    QUANT_PAIRS(4096),
+    QUANT_PAIRS(2048),
     QUANT_FEW(1),
     QUANT_FEW(16),
     QUANT_FEW(128),
