@@ -19,6 +19,7 @@ constexpr bool BF16_VALUES = true;
 constexpr bool KEEPS_ZERO = true;
 constexpr bool KEEPS_SKIPPED = false;
 constexpr bool COUNTS = false;
+constexpr bool COUNTS_NONFINITE = false;
 constexpr bool COMPUTES_SF = true;
 constexpr bool HAS_FULL = true;
 constexpr bool IS_STAGED = true;
@@ -27,19 +28,25 @@ constexpr RowHeld ROW_HELD = RowHeld::REGISTERS;
 constexpr int TILE_VALUES = 8;
 constexpr int TILE_THREADS = 224;
 constexpr int TILE_BLOCKS_PER_SM = 5;
+constexpr bool HAS_NONFINITE_COUNT = false;
+constexpr bool HAS_NUM_VALID_ROWS = false;
 constexpr bool HAS_SF_CLAMP_MIN = false;
 using x_t = bf16;
 using out_t = e5m6;
 using out_sf_t = f32;
+using nonfinite_count_t = i64;
+using num_valid_rows_t = i32;
 struct kiln_args {
   i64 num_tokens;
   const x_t* x;
   i64 x_stride0;
   out_t* out;
   out_sf_t* out_sf;
+  nonfinite_count_t* nonfinite_count;
+  const num_valid_rows_t* num_valid_rows;
   alignas(8) f32 sf_clamp_min;
 };
-static_assert(sizeof(kiln_args) == 48, "host and device agree on kiln_args");
+static_assert(sizeof(kiln_args) == 64, "host and device agree on kiln_args");
 KILN_DEVICE i64 chain_num_rows(const kiln_args& a) {
   return a.num_tokens;
 }
