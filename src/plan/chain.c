@@ -17,7 +17,7 @@ static const char *const state_names[] = {"nothing", "codes without their scale 
 struct rule {
   const char *name;
   enum kn_chain_state needs, leaves; /* load leaves what it finds, store takes values or codes */
-  const char *args[12];               /* allowed keys; "" is the value of `- stage: value` */
+  const char *args[12];              /* allowed keys; "" is the value of `- stage: value` */
   kiln_status (*add)(struct kn_composer *c, const struct kn_stage_spec *stage);
 };
 
